@@ -1,0 +1,1 @@
+"""Airflow operators of pretrain-archive: thin, each calls one service."""

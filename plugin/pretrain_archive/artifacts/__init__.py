@@ -1,0 +1,1 @@
+"""Checkpoint formats, registration, evaluation, candidates and releases."""

@@ -1,0 +1,1 @@
+"""Job specification, launch, observation and stop rules."""

@@ -1,0 +1,1 @@
+"""Sources, manifests, snapshots and quality."""

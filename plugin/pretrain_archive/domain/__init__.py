@@ -1,0 +1,1 @@
+"""Words and rules: records, identity, edges, verdicts, gates, policy. Standard library and pydantic only."""

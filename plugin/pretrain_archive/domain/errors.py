@@ -1,0 +1,122 @@
+"""Every error of the package: what was expected, what came, what to do next."""
+
+from __future__ import annotations
+
+
+class ArchiveError(Exception):
+    """Base of all errors that the package raises on purpose.
+
+    ``code`` is stable and meant for scripts; ``hint`` says what to do next. ``exit_code`` is the
+    command line's answer: 1 a finding, 2 wrong use or unreadable input, 4 refused by policy.
+    """
+
+    code = "archive_error"
+    exit_code = 2
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class InputError(ArchiveError):
+    """A value that a person gave cannot be used: names field, value and remedy."""
+
+    code = "bad_input"
+
+    def __init__(self, field: str, value: object, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{field}: {problem} (got {value!r}).", hint=hint)
+        self.field = field
+        self.value = value
+
+
+class PolicyError(ArchiveError):
+    """The project's policy file is missing or wrong."""
+
+    code = "bad_policy"
+
+
+class RefusedError(ArchiveError):
+    """Policy or missing evidence forbids the act; nothing was done."""
+
+    code = "refused"
+    exit_code = 4
+
+    def __init__(self, message: str, *, reasons: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message if not reasons else f"{message}: {'; '.join(reasons)}.", hint=hint)
+        self.reasons = reasons
+
+
+class LedgerError(ArchiveError):
+    """The ledger cannot be used as it stands."""
+
+    code = "ledger"
+
+
+class LedgerUnavailableError(LedgerError):
+    """The database cannot be reached; the message names the connection, never its password."""
+
+    code = "ledger_unavailable"
+
+
+class IdempotencyConflictError(LedgerError):
+    """The same step wrote different content under the same key."""
+
+    code = "idempotency_conflict"
+
+
+class AlreadyRecordedError(LedgerError):
+    """A ledger-wide unique key (a launch token, a close) is taken by ``record_id``."""
+
+    code = "already_recorded"
+    exit_code = 4
+
+    def __init__(self, message: str, *, record_id: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.record_id = record_id
+
+
+class BehindAnchorError(LedgerError):
+    """An anchor knows more records than the database: appending is refused (invariant 2)."""
+
+    code = "behind_anchor"
+    exit_code = 4
+
+
+class SourceError(ArchiveError):
+    """A data source is missing, empty or unreadable."""
+
+    code = "bad_source"
+
+
+class SourceChangedError(SourceError):
+    """Files changed while they were read: no version is made; ``paths`` names them (escaped)."""
+
+    code = "source_changed"
+    exit_code = 1
+
+    def __init__(self, message: str, *, paths: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.paths = paths
+
+
+class StorageError(ArchiveError):
+    """A store refused or lost an operation; names the location."""
+
+    code = "storage"
+
+
+class CheckpointError(ArchiveError):
+    """A checkpoint is incomplete, truncated or lies about itself: it is not registered."""
+
+    code = "bad_checkpoint"
+    exit_code = 1
+
+
+class PackageError(ArchiveError):
+    """A package cannot be written or read."""
+
+    code = "bad_package"

@@ -1,0 +1,173 @@
+"""A project's policy: who may do what, for how long things are kept, and what a launch may cost.
+
+The policy is a TOML file, one per project, outside the DAG. Its digest is recorded with each run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pretrain_archive.domain.errors import PolicyError
+
+ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class People(_Part):
+    """The person behind each role, by Airflow user name (R178)."""
+
+    data_owner: str = Field(min_length=1)
+    model_owner: str = Field(min_length=1)
+    platform_owner: str = Field(min_length=1)
+    budget_owner: str = Field(min_length=1)
+    restore_owner: str = Field(min_length=1)
+    acceptance: str = Field(min_length=1)
+
+
+class Approvers(_Part):
+    """Who may answer each gate, and plans of the clean-up."""
+
+    prepare: list[str] = Field(min_length=1)
+    run: list[str] = Field(min_length=1)
+    close: list[str] = Field(min_length=1)
+    retention: list[str] = Field(min_length=1)
+
+
+class Gates(_Part):
+    """How gates behave. A deadline never approves."""
+
+    separation_of_duties: Literal["required", "off"] = "required"
+    deadline_hours: float = Field(gt=0)
+    decision_valid_hours: float = Field(gt=0)
+    user_ids: dict[str, str] = {}
+
+
+class Retention(_Part):
+    """How long an artifact class lives; there is no built-in day count (settled reading 4)."""
+
+    recovery_keep_last: int = Field(ge=1)
+    recovery_max_age_days: float = Field(ge=0)
+    evaluation_max_age_days: float = Field(ge=0)
+    approval_above_bytes: int = Field(ge=0)
+    legal_hold: list[str] = []
+
+
+class Data(_Part):
+    """What the data may be used for, how it is kept and what quality is demanded."""
+
+    usage_scope: list[str] = Field(min_length=1)
+    snapshot_mode: Literal["copy", "reference"] = "copy"
+    validation_fraction: float = Field(gt=0, lt=1)
+    split_seed: int = 0
+    max_exact_duplicate_rate: float = Field(ge=0, le=1)
+    max_unclean_rate: float = Field(ge=0, le=1)
+    max_format_error_rate: float = Field(ge=0, le=1, default=0.0)
+    min_documents: int = Field(ge=1, default=1)
+    mixture: dict[str, list[float]] = {}
+
+
+class Quotas(_Part):
+    """The ceiling of a launch, and of an exploration without a full sign-off."""
+
+    max_accelerators: int = Field(ge=0)
+    max_minutes: float = Field(gt=0)
+    exploration_minutes: float = Field(ge=0, default=0)
+
+
+class Environment(_Part):
+    """Which environment variables may be recorded, and whether drift stops a launch."""
+
+    allowed_variables: list[str] = []
+    drift: Literal["warn", "stop"] = "warn"
+
+
+class Policy(_Part):
+    """The whole file."""
+
+    project: str = Field(min_length=1)
+    title: str = ""
+    language: Literal["en", "zh-CN"] = "en"
+    people: People
+    approvers: Approvers
+    gates: Gates
+    retention: Retention | None = None
+    data: Data
+    quotas: Quotas
+    environment: Environment = Environment()
+
+    def approvers_of(self, gate: str) -> list[str]:
+        """User names that may answer ``gate`` (prepare, run, close or retention)."""
+        return list(getattr(self.approvers, gate))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoadedPolicy:
+    """A policy with the digest of the file's bytes (``sha256:`` and hex)."""
+
+    policy: Policy
+    digest: str
+    name: str
+
+
+def _known_names(location: tuple[Any, ...]) -> list[str]:
+    model: Any = Policy
+    for part in location:
+        info = model.model_fields.get(part) if hasattr(model, "model_fields") else None
+        if info is None:
+            break
+        candidates = [info.annotation, *getattr(info.annotation, "__args__", ())]
+        model = next((c for c in candidates if hasattr(c, "model_fields")), None)
+    return list(model.model_fields) if model is not None else []
+
+
+def _explain(error: ValidationError, name: str) -> str:
+    lines = []
+    for fault in error.errors():
+        where = ".".join(str(part) for part in fault["loc"])
+        text = f"{where}: {fault['msg']}"
+        if fault["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(str(fault["loc"][-1]), _known_names(fault["loc"][:-1]), n=1)
+            text = f"{where}: unknown name" + (f", did you mean {near[0]!r}?" if near else "")
+        elif fault["type"] != "missing":
+            text += f" (got {fault['input']!r})"
+        lines.append(text)
+    return f"policy {name}: " + "; ".join(lines) + "."
+
+
+def parse_policy(raw: bytes, *, name: str) -> LoadedPolicy:
+    """Read a policy from the bytes of its TOML file; raise :class:`PolicyError` naming each wrong field."""
+    try:
+        policy = Policy.model_validate(tomllib.loads(raw.decode("utf-8")))
+    except ValidationError as error:
+        raise PolicyError(_explain(error, name), hint="Mend the file and trigger again.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PolicyError(
+            f"policy {name}: not a TOML file: {error}.", hint="Mend the file and trigger again."
+        ) from error
+    return LoadedPolicy(policy=policy, digest="sha256:" + hashlib.sha256(raw).hexdigest(), name=name)
+
+
+def load_policy(folder: Path, project: str) -> LoadedPolicy:
+    """Read ``folder/project.toml``; an unknown project lists the known ones."""
+    known = sorted(path.stem for path in folder.glob("*.toml"))
+    if project not in known:
+        raise PolicyError(
+            f"project: no policy for {project!r} in {folder} (known: {', '.join(known) or 'none'}).",
+            hint=f"Choose a known project or add {project}.toml.",
+        )
+    loaded = parse_policy((folder / f"{project}.toml").read_bytes(), name=f"{project}.toml")
+    if loaded.policy.project != project:
+        raise PolicyError(
+            f"policy {loaded.name}: project is {loaded.policy.project!r}, expected {project!r}."
+        )
+    return loaded

@@ -1,0 +1,118 @@
+"""A run as its records tell it: the latest fact of each kind, attempts, gates and state.
+
+Pure: built from records, no I/O. Pages, gates, package, command line and clean-up all read runs through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.kinds import Payload, PayloadT, read_payload
+from pretrain_archive.domain.records import Record
+
+GATES: tuple[str, ...] = ("prepare", "run", "close")
+
+STATE_KINDS = (
+    "run.opened",
+    "run.failed",
+    "run.closed",
+    "gate.dossier",
+    "gate.decision",
+    "gate.refused",
+    "gate.expired",
+    "launch.intended",
+    "attempt.started",
+    "attempt.ended",
+    "package.written",
+)
+"""The kinds that :attr:`RunView.state` needs: enough for lists, small to load."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A record together with its payload as a typed value."""
+
+    record: Record
+    payload: Payload
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunView:
+    """All records of one run, oldest first."""
+
+    run_uid: str
+    records: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, run_uid: str, records: Iterable[Record]) -> RunView:
+        """Build the view from the records of the run's stream."""
+        return cls(run_uid=run_uid, records=tuple(records))
+
+    def all(self, model: type[PayloadT]) -> Iterator[tuple[Record, PayloadT]]:
+        """Every record of a kind with its payload, oldest first."""
+        name = kinds.BY_MODEL[model]
+        for record in self.records:
+            if record.kind == name:
+                yield record, read_payload(record, model)
+
+    def last(self, model: type[PayloadT]) -> tuple[Record, PayloadT] | None:
+        """The newest record of a kind with its payload, or None."""
+        name = kinds.BY_MODEL[model]
+        for record in reversed(self.records):
+            if record.kind == name:
+                return record, read_payload(record, model)
+        return None
+
+    def latest(self, model: type[PayloadT]) -> PayloadT | None:
+        """The newest payload of a kind, or None."""
+        found = self.last(model)
+        return found[1] if found else None
+
+    @cached_property
+    def opened(self) -> kinds.RunOpened | None:
+        """How the run began; None if nothing is recorded."""
+        return self.latest(kinds.RunOpened)
+
+    @cached_property
+    def attempts(self) -> int:
+        """The number of launch tokens that were consumed."""
+        return max((record.attempt for record in self.records if record.kind == "launch.intended"), default=0)
+
+    def dossier(self, gate: str) -> tuple[Record, kinds.GateDossier] | None:
+        """The newest dossier shown at ``gate``."""
+        return next((f for f in reversed(list(self.all(kinds.GateDossier))) if f[1].gate == gate), None)
+
+    def decision(self, gate: str) -> tuple[Record, kinds.GateDecision] | None:
+        """The newest decision at ``gate``; whether it is still fresh is for the gates to say."""
+        return next((f for f in reversed(list(self.all(kinds.GateDecision))) if f[1].gate == gate), None)
+
+    def waiting_gate(self) -> str | None:
+        """The gate that asked and has no decision or expiry since, or None."""
+        asked: str | None = None
+        for record in self.records:
+            if record.kind == "gate.dossier":
+                asked = str(record.payload["gate"])
+            elif record.kind in {"gate.decision", "gate.expired"} and record.payload["gate"] == asked:
+                asked = None
+        return asked
+
+    @cached_property
+    def state(self) -> str:
+        """One of unrecorded, open, waiting_prepare, waiting_run, waiting_close, training, failed, closed."""
+        state = "unrecorded"
+        for record in self.records:
+            match record.kind:
+                case "run.closed":
+                    return "closed"
+                case "run.failed":
+                    state = "failed"
+                case "launch.intended" | "attempt.started":
+                    state = "training"
+                case "gate.dossier":
+                    state = f"waiting_{record.payload['gate']}"
+                case "run.opened" | "attempt.ended" | "gate.decision" | "gate.expired" | "package.written":
+                    state = "open"
+        return state

@@ -1,0 +1,1 @@
+"""Dossiers computed from the ledger, decisions and launch permission."""

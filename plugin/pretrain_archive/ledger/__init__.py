@@ -1,0 +1,1 @@
+"""The append-only, verifiable log of records."""

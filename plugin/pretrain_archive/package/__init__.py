@@ -1,0 +1,1 @@
+"""The minimal traceable package: written, verified, explained."""

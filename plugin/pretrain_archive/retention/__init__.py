@@ -1,0 +1,1 @@
+"""Plan, approve, delete, verify absent, tombstone."""

@@ -1,0 +1,1 @@
+"""Objects on a file system or in S3."""

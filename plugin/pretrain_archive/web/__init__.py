@@ -1,0 +1,1 @@
+"""Pages inside the Airflow UI."""
