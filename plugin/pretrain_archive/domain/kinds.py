@@ -47,17 +47,23 @@ class Purpose(Payload):
 
 
 class RunOpened(Payload):
-    """A training decision begins: what was asked, by whom, under which policy."""
+    """A training decision begins: what was asked, by whom, under which policy.
+
+    ``conf`` is what the form sent, ``policy`` the whole policy as it stood: gates read both from here, so
+    that a dossier computed later from the ledger alone is the same. Purpose and policy are None where the
+    request could not be read; a ``run.failed`` record then says why.
+    """
 
     run_uid: str
     project: str
     dag_id: str
     dag_run_id: str
     submitter: str | None
-    purpose: Purpose
+    purpose: Purpose | None
     people: dict[str, str]
-    policy_digest: Digest
+    policy_digest: Digest | None
     policy_name: str
+    policy: dict[str, Any] = {}
     conf: dict[str, Any]
     conf_digest: Digest
     code_version: str | None = None

@@ -1,0 +1,15 @@
+"""The checklist of each gate: one small function per item, pure over a run's records."""
+
+from __future__ import annotations
+
+from pretrain_archive.domain.checklists import close, prepare, run
+from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Item
+
+CHECKLISTS = {"prepare": prepare.CHECKS, "run": run.CHECKS, "close": close.CHECKS}
+
+
+def checklist(gate: str, view: RunView, policy: Policy) -> tuple[Item, ...]:
+    """Every item of ``gate`` with its verdict, in the checklist's order."""
+    return tuple(check(view, policy) for check in CHECKLISTS[gate])

@@ -1,0 +1,307 @@
+"""The close gate: the last file is not the model (R138–R142, release items R113)."""
+
+from __future__ import annotations
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.checklists.common import Check, item, last, short
+from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Item
+
+
+def _chosen(view: RunView) -> tuple[Record | None, kinds.CandidateNamed | None]:
+    kept = [found for found in view.all(kinds.CandidateNamed) if found[1].kept]
+    return kept[-1] if kept else (None, None)
+
+
+def _checkpoint_of(
+    view: RunView, candidate: kinds.CandidateNamed | None
+) -> tuple[Record | None, kinds.CheckpointRegistered | None]:
+    if candidate is not None:
+        for record, checkpoint in view.all(kinds.CheckpointRegistered):
+            if checkpoint.checkpoint_id == candidate.checkpoint_id:
+                return record, checkpoint
+    return None, None
+
+
+def candidate(view: RunView, policy: Policy) -> Item:
+    """A candidate is named, with its reason, and its checkpoint was verified (R138)."""
+    record, chosen = _chosen(view)
+    checkpoint_record, checkpoint = _checkpoint_of(view, chosen)
+    holds: bool | None = None
+    if chosen is not None and checkpoint is not None:
+        holds = chosen.checkpoint_digest == checkpoint.digest and bool(chosen.reason)
+    return item(
+        "close.candidate",
+        "artifact",
+        evidence=(record, checkpoint_record),
+        holds=holds,
+        found=f"step {checkpoint.step}, {short(checkpoint.digest)}: {chosen.reason}"
+        if chosen and checkpoint
+        else "",
+        expected="one candidate whose digest is that of a verified checkpoint",
+        check="the candidate names a registered checkpoint of this run by digest, and why it is kept",
+        owner=policy.people.model_owner,
+        requirement="R138",
+        hint="Evaluate a checkpoint so that a candidate is named.",
+    )
+
+
+def evaluation(view: RunView, policy: Policy) -> Item:
+    """The evaluation's scope is recorded and its rules, fixed before launch, are met (R123, R138)."""
+    _, chosen = _chosen(view)
+    found_report = next(
+        (
+            f
+            for f in view.all(kinds.EvaluationReported)
+            if chosen and f[1].evaluation_id == chosen.evaluation_id
+        ),
+        None,
+    )
+    record, report = found_report or (None, None)
+    found = ""
+    if report is not None:
+        failed = [str(rule.get("name", rule)) for rule in report.rules if not rule.get("passed")]
+        found = f"on {report.data_set}: " + (
+            "all rules passed" if report.passed else f"not passed: {', '.join(failed + report.flags)}"
+        )
+    return item(
+        "close.evaluation",
+        "artifact",
+        evidence=(record,),
+        holds=None if report is None else report.passed,
+        found=found,
+        expected="acceptance rules of the request passed",
+        check="the rules that were fixed before launch hold on the recorded evaluation",
+        owner=policy.people.acceptance,
+        requirement="R123",
+        hint="Evaluate again, or choose continue or clean up.",
+    )
+
+
+def limits(view: RunView, policy: Policy) -> Item:
+    """Known limits are stated (R138)."""
+    record, opened = last(view, kinds.RunOpened)
+    stated = opened.conf.get("known_limits") if opened else None
+    return item(
+        "close.limits",
+        "artifact",
+        evidence=(record,),
+        holds=True if stated else None,
+        found="; ".join(stated or []),
+        expected="at least one known limit",
+        check="the request states known limits",
+        owner=policy.people.model_owner,
+        requirement="R138",
+        hint="State known limits in the form; an honest model has some.",
+    )
+
+
+def links(view: RunView, policy: Policy) -> Item:
+    """The candidate's checkpoint leads back to this data and this configuration (R138)."""
+    _, chosen = _chosen(view)
+    record, checkpoint = _checkpoint_of(view, chosen)
+    snapshot_record, snapshot = last(view, kinds.SnapshotCreated)
+    config_record, config = last(view, kinds.ConfigurationDeclared)
+    holds: bool | None = None
+    found = ""
+    if checkpoint is not None and snapshot is not None and config is not None:
+        subject = f"{snapshot.name}@{snapshot.version}"
+        holds = (
+            checkpoint.snapshot == subject and checkpoint.configuration_digest == config.configuration_digest
+        )
+        found = f"{checkpoint.snapshot}, configuration {short(checkpoint.configuration_digest)}"
+    return item(
+        "close.links",
+        "artifact",
+        evidence=(record, snapshot_record, config_record),
+        holds=holds,
+        found=found,
+        check="the checkpoint names the snapshot and configuration that the prepare gate signed",
+        expected="the signed snapshot and configuration",
+        owner=policy.people.model_owner,
+        requirement="R138",
+        hint="Register the checkpoint again from this run.",
+    )
+
+
+def further_use(view: RunView, policy: Policy) -> Item:
+    """What the output is to be used for is stated, so that an outcome can be chosen (R139)."""
+    record, opened = last(view, kinds.RunOpened)
+    use = opened.purpose.intended_use if opened and opened.purpose else ""
+    return item(
+        "close.further_use",
+        "gates",
+        evidence=(record,),
+        holds=True if use else None,
+        found=use,
+        check="the intended use is recorded; the approver chooses register, continue or clean up",
+        expected="an intended use",
+        owner=policy.people.model_owner,
+        requirement="R139",
+        hint="Trigger again.",
+    )
+
+
+def walkthrough(view: RunView, policy: Policy) -> Item:
+    """A person who took no part walked through the archive (R140): advisory until an exam is recorded."""
+    done = next(
+        (
+            f
+            for f in view.all(kinds.NoteAdded)
+            if f[1].topic == "note" and f[1].text.startswith("walk-through")
+        ),
+        None,
+    )
+    return item(
+        "close.walkthrough",
+        "gates",
+        evidence=(done[0],) if done else (),
+        holds=True if done else None,
+        found=done[1].text if done else "",
+        check="a non-participant answered questions from the archive alone",
+        expected="a recorded walk-through",
+        blocking=False,
+        owner=policy.people.acceptance,
+        requirement="R140",
+        hint="Let a colleague answer: pretrain-archive package exam DIR.",
+    )
+
+
+def gates_signed(view: RunView, policy: Policy) -> Item:
+    """Prepare and run gate were signed, each by itself (R141)."""
+    signed = [(gate, view.decision(gate)) for gate in ("prepare", "run")]
+    missing = [gate for gate, found in signed if found is None]
+    holds: bool | None = None
+    if not missing:
+        holds = all(found is not None and found[1].decision == "approve" for _, found in signed)
+    return item(
+        "close.gates_signed",
+        "gates",
+        evidence=tuple(found[0] for _, found in signed if found),
+        holds=holds,
+        found=", ".join(f"{gate} by {found[1].person_name}" for gate, found in signed if found),
+        expected="prepare and run approved",
+        check="each earlier gate has an approval of its own in the log",
+        owner=policy.people.platform_owner,
+        requirement="R141",
+        hint=f"Not signed: {', '.join(missing)}." if missing else "",
+    )
+
+
+def tracks(view: RunView, policy: Policy) -> Item:
+    """No track is missing (R142)."""
+    present = {
+        "data": view.last(kinds.SnapshotCreated),
+        "compute": view.last(kinds.AttemptEnded),
+        "artifact": view.last(kinds.CheckpointRegistered),
+    }
+    missing = [name for name, found in present.items() if found is None]
+    return item(
+        "close.tracks",
+        "gates",
+        evidence=tuple(found[0] for found in present.values() if found),
+        holds=None if missing else True,
+        found="data, compute, artifact",
+        expected="data, compute, artifact",
+        check="each of the three tracks has its closing record",
+        owner=policy.people.platform_owner,
+        requirement="R142",
+        hint=f"Missing track: {', '.join(missing)}." if missing else "",
+    )
+
+
+def _release(item_id: str, field: str, hint: str) -> Check:
+    def made(view: RunView, policy: Policy) -> Item:
+        record, opened = last(view, kinds.RunOpened)
+        value = opened.conf.get(field) if opened else None
+        text = "; ".join(value) if isinstance(value, list) else str(value or "")
+        return item(
+            f"release.{item_id}",
+            "artifact",
+            evidence=(record,),
+            holds=True if value else None,
+            found=text,
+            check=f"the request states {field.replace('_', ' ')}",
+            expected="stated",
+            blocking=False,
+            owner=policy.people.model_owner,
+            requirement="R113",
+            hint=hint,
+        )
+
+    return made
+
+
+def release_origin(view: RunView, policy: Policy) -> Item:
+    """The release's origin is recorded: source and licence (R113)."""
+    record, source = last(view, kinds.SourceRegistered)
+    return item(
+        "release.origin",
+        "artifact",
+        evidence=(record,),
+        holds=True if source else None,
+        found=f"{source.name}, {source.licence}" if source else "",
+        expected="source and licence",
+        blocking=False,
+        check="the source behind the data is registered with its licence",
+        owner=policy.people.data_owner,
+        requirement="R113",
+        hint="Register the source.",
+    )
+
+
+def release_evaluation(view: RunView, policy: Policy) -> Item:
+    """The evaluation report is stored with its digest (R113)."""
+    record, report = last(view, kinds.EvaluationReported)
+    return item(
+        "release.evaluation",
+        "artifact",
+        evidence=(record,),
+        holds=True if report else None,
+        found=f"report {short(report.report_digest)}" if report else "",
+        expected="a report",
+        blocking=False,
+        check="the evaluation report is in the store under its digest",
+        owner=policy.people.model_owner,
+        requirement="R113",
+        hint="Evaluate the checkpoint.",
+    )
+
+
+def release_registry(view: RunView, policy: Policy) -> Item:
+    """The release is in a registry (R113): happens after this gate, so it is advisory here."""
+    record, _ = last(view, kinds.ReleaseMade)
+    return item(
+        "release.registry",
+        "artifact",
+        evidence=(record,),
+        holds=None,
+        expected="a registry entry",
+        found="",
+        check="a registry holds the release",
+        blocking=False,
+        owner=policy.people.model_owner,
+        requirement="R113",
+        hint="No registry is connected; the release is recorded in this archive only.",
+    )
+
+
+CHECKS = (
+    candidate,
+    evaluation,
+    limits,
+    links,
+    further_use,
+    gates_signed,
+    tracks,
+    walkthrough,
+    _release("version", "release_version", "Give a version in the form."),
+    release_origin,
+    release_evaluation,
+    _release("applicable", "applicable", "Say where the model may be used."),
+    _release("not_applicable", "not_applicable", "Say where the model must not be used."),
+    _release("rollback", "rollback", "Say how the model is rolled back and taken down."),
+    release_registry,
+)

@@ -1,0 +1,201 @@
+"""The run gate: after training, failure, change and recovery are explainable (R135–R137)."""
+
+from __future__ import annotations
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.checklists.common import item, last, short
+from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Item
+
+
+def _ends(view: RunView) -> dict[int, tuple[Record, kinds.AttemptEnded]]:
+    return {ended.attempt: (record, ended) for record, ended in view.all(kinds.AttemptEnded)}
+
+
+def completed(view: RunView, policy: Policy) -> Item:
+    """The last attempt reached its end."""
+    ends = _ends(view)
+    record, ended = ends.get(view.attempts, (None, None))
+    return item(
+        "run.completed",
+        "compute",
+        evidence=(record,),
+        expected="completed",
+        holds=None if ended is None else ended.state == "completed",
+        found=f"attempt {ended.attempt}: {ended.state}, step {ended.last_step}" if ended else "",
+        check="the last attempt ended with exit code 0 and the program's own end marker",
+        owner=policy.people.platform_owner,
+        requirement="R088",
+        hint="Let the run finish, or reject it.",
+    )
+
+
+def explainable(view: RunView, policy: Policy) -> Item:
+    """Every attempt that was launched has an end with a reason, and every loss is counted (R135)."""
+    ends = _ends(view)
+    intents = [record for record, _ in view.all(kinds.LaunchIntended)]
+    unexplained = [record.attempt for record in intents if record.attempt not in ends]
+    uncounted = [
+        n
+        for n, (_, ended) in ends.items()
+        if n > 1 and ended.steps_repeated is None and ended.first_step is not None
+    ]
+    stops = [record for record, _ in view.all(kinds.StopFired)]
+    holds: bool | None = None
+    if intents and not unexplained:
+        holds = all(ended.reason for _, ended in ends.values()) and not uncounted
+    repeated = sum(ended.steps_repeated or 0 for _, ended in ends.values())
+    lost = sum(ended.steps_lost or 0 for _, ended in ends.values())
+    return item(
+        "run.explainable",
+        "compute",
+        evidence=(*intents, *(record for record, _ in ends.values()), *stops),
+        holds=holds,
+        expected="a reason for every end, every lost step counted",
+        found=f"{len(ends)} attempt(s), {lost} steps lost, {repeated} repeated, {len(stops)} stop rule(s) fired",
+        check="each launch has an end with a reason and counted steps",
+        owner=policy.people.platform_owner,
+        requirement="R135",
+        hint=f"Attempts without an end: {', '.join(map(str, unexplained))}." if unexplained else "",
+    )
+
+
+def evidence_location(view: RunView, policy: Policy) -> Item:
+    """The raw log of each attempt can be found and checked (R136)."""
+    ends = list(_ends(view).values())
+    missing = [ended.attempt for _, ended in ends if not (ended.log_uri and ended.log_digest)]
+    return item(
+        "run.evidence_location",
+        "compute",
+        evidence=tuple(record for record, _ in ends),
+        holds=True if ends and not missing else None,
+        expected="a location and a digest per attempt",
+        found="; ".join(f"attempt {e.attempt}: {short(e.log_digest or '')}" for _, e in ends),
+        check="each attempt's log is recorded with location and digest",
+        owner=policy.people.platform_owner,
+        requirement="R136",
+        hint=f"No log is recorded for attempts {', '.join(map(str, missing))}." if missing else "",
+    )
+
+
+def environment(view: RunView, policy: Policy) -> Item:
+    """What ran is what was declared (R071)."""
+    declared_record, _ = last(view, kinds.EnvironmentDeclared)
+    seen = list(view.all(kinds.EnvironmentObserved))
+    named = sorted(
+        {str(d.get("name")) for _, observed in seen for d in observed.differences if d.get("grade") != "info"}
+    )
+    return item(
+        "run.environment",
+        "compute",
+        evidence=(declared_record, *(record for record, _ in seen)),
+        holds=None if not seen else not named,
+        expected="no difference",
+        found=", ".join(named) or "no difference",
+        check="the environment observed in the worker equals the declared one",
+        blocking=policy.environment.drift == "stop",
+        owner=policy.people.platform_owner,
+        requirement="R071",
+        hint="Read the differences on the run's page; they are part of what you sign.",
+    )
+
+
+def metrics(view: RunView, policy: Policy) -> Item:
+    """Training loss is recorded and finite at the end (R091)."""
+    batches = list(view.all(kinds.MetricsRecorded))
+    points = [point for _, batch in batches for point in batch.points if point.name == "loss"]
+    end = points[-1] if points else None
+    return item(
+        "run.metrics",
+        "compute",
+        evidence=tuple(record for record, _ in batches[-1:]),
+        holds=None if end is None else end.value is not None,
+        expected="a finite loss at the end",
+        found=f"loss {end.value:.4g} at step {end.step}" if end and end.value is not None else "not finite",
+        check="the loss was reported during the run and is finite at its end",
+        owner=policy.people.model_owner,
+        requirement="R091",
+        hint="Report the metric 'loss' from the program.",
+    )
+
+
+def recoverable(view: RunView, policy: Policy) -> Item:
+    """At least one checkpoint was verified (R095)."""
+    kept = list(view.all(kinds.CheckpointRegistered))
+    refused = list(view.all(kinds.CheckpointRefused))
+    newest = kept[-1][1] if kept else None
+    return item(
+        "run.checkpoints",
+        "artifact",
+        evidence=tuple(record for record, _ in kept + refused),
+        holds=None if newest is None else True,
+        expected="at least one verified checkpoint",
+        found=f"{len(kept)} verified (newest step {newest.step}), {len(refused)} refused" if newest else "",
+        check="each registered checkpoint was read back, hashed and its tensors checked",
+        owner=policy.people.restore_owner,
+        requirement="R095",
+        hint="Register a complete checkpoint.",
+    )
+
+
+def evaluated(view: RunView, policy: Policy) -> Item:
+    """An evaluation with baselines exists for the run's checkpoint (R119)."""
+    record, report = last(view, kinds.EvaluationReported)
+    found = ""
+    if report is not None:
+        shown = ", ".join(
+            f"{m.name} {m.value:.4g}" if m.value is not None else f"{m.name} {m.not_finite}"
+            for m in report.metrics
+        )
+        found = f"{shown}; {len(report.baselines)} baseline(s)" + (
+            f"; flags: {', '.join(report.flags)}" if report.flags else ""
+        )
+    return item(
+        "run.evaluated",
+        "artifact",
+        evidence=(record,),
+        expected="metrics and baselines of one definition",
+        holds=None if report is None else bool(report.baselines) and not report.flags,
+        found=found,
+        check="the evaluation has samples, finite metrics and baselines of the same definition",
+        blocking=False,
+        owner=policy.people.model_owner,
+        requirement="R119",
+        hint="Evaluate the checkpoint.",
+    )
+
+
+def own_signature(view: RunView, policy: Policy) -> Item:
+    """The prepare gate was signed before the launch, separately from this one (R137)."""
+    found = view.decision("prepare")
+    intent = next((record for record, _ in view.all(kinds.LaunchIntended)), None)
+    record, decision = found or (None, None)
+    holds: bool | None = None
+    if decision is not None and record is not None and intent is not None:
+        holds = decision.decision == "approve" and record.position < intent.position
+    return item(
+        "run.signed_apart",
+        "gates",
+        evidence=(record, intent),
+        holds=holds,
+        expected="signed before the launch",
+        found=f"prepare signed by {decision.person_name}" if decision else "",
+        check="the prepare decision stands before the launch in the log; this gate has a signature of its own",
+        owner=policy.people.platform_owner,
+        requirement="R137",
+        hint="A run without a signed launch cannot be signed.",
+    )
+
+
+CHECKS = (
+    completed,
+    explainable,
+    evidence_location,
+    environment,
+    metrics,
+    recoverable,
+    evaluated,
+    own_signature,
+)

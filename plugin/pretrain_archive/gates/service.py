@@ -1,0 +1,134 @@
+"""A gate as the ledger tells it: the dossier now, what was shown, what was decided, and what is stale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretrain_archive.domain.checklists import checklist
+from pretrain_archive.domain.gates import Dossier, changed_parts, eligible_people, recorded_policy
+from pretrain_archive.domain.kinds import GateDecision, GateDossier, GateExpired, GateRefused
+from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.facts import consequences_of, differences, facts_of
+from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.ledger.port import Ledger, RunQuery
+
+PAGE = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateView:
+    """A gate of one run.
+
+    ``digest`` is over the dossier as it stands now. ``stale`` names what changed since the decision: a
+    decision with stale parts counts for nothing. ``eligible`` are the people who may answer now.
+    """
+
+    gate: str
+    run_uid: str
+    dossier: Dossier
+    digest: str
+    shown: tuple[Record, GateDossier] | None
+    decision: tuple[Record, GateDecision] | None
+    stale: tuple[str, ...]
+    eligible: tuple[str, ...]
+    submitter: str | None
+    waiting: bool
+    refusals: tuple[tuple[Record, GateRefused], ...]
+    expired: tuple[Record, GateExpired] | None
+    policy_changed: bool = False
+
+    @property
+    def approved(self) -> bool:
+        """A person approved exactly what stands now."""
+        return self.decision is not None and self.decision[1].decision == "approve" and not self.stale
+
+
+def load_run(ledger: Ledger, run_uid: str) -> RunView:
+    """Every record of a run."""
+    return RunView.of(run_uid, ledger.records(streams=[run_uid]))
+
+
+def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
+    """The newest run of the project whose prepare gate was approved before this run was opened.
+
+    Pinned to the log position of this run's opening, so that the comparison never changes afterwards.
+    """
+    opened = next((record for record in view.records if record.kind == "run.opened"), None)
+    if opened is None:
+        return None
+    before: int | None = opened.position
+    while True:
+        rows = ledger.runs(RunQuery(project=str(opened.payload["project"]), before=before, limit=PAGE))
+        for row in rows:
+            decisions = ledger.records(streams=[row.run_uid], kinds=["gate.decision"])
+            if any(
+                d.payload["gate"] == "prepare"
+                and d.payload["decision"] == "approve"
+                and d.position < opened.position
+                for d in decisions
+            ):
+                return load_run(ledger, row.run_uid)
+        if len(rows) < PAGE:
+            return None
+        before = rows[-1].position
+
+
+def compute_dossier(ledger: Ledger, view: RunView, gate: str) -> Dossier:
+    """The dossier of ``gate`` from the ledger alone; the same records give the same dossier."""
+    policy = recorded_policy(view)
+    previous = _last_approved(ledger, view)
+    return Dossier(
+        gate=gate,
+        run_uid=view.run_uid,
+        items=checklist(gate, view, policy),
+        facts=facts_of(gate, view),
+        compared_with=previous.run_uid if previous else "",
+        differences=differences(previous, view) if previous else (),
+        consequences=consequences_of(gate, view),
+    )
+
+
+def _shown_for(view: RunView, decision: GateDecision) -> GateDossier | None:
+    for record, dossier in view.all(GateDossier):
+        if record.record_id == decision.dossier_record:
+            return dossier
+    return None
+
+
+def stale_parts(view: RunView, decision: GateDecision, dossier: Dossier) -> tuple[str, ...]:
+    """What changed since ``decision``; empty if exactly the signed dossier stands."""
+    document = dossier.document()
+    shown = _shown_for(view, decision)
+    if shown is None:
+        return ("the dossier that was signed is not in the ledger",)
+    if digest_of(shown.document) != decision.dossier_digest:
+        return ("the recorded dossier does not have the signed digest",)
+    if digest_of(document) == decision.dossier_digest:
+        return ()
+    return changed_parts(shown.document, document)
+
+
+def gate_view(ledger: Ledger, view: RunView, gate: str, policy: LoadedPolicy | None = None) -> GateView:
+    """The whole picture of ``gate``; ``policy`` (the file as it stands now) only flags a changed policy."""
+    dossier = compute_dossier(ledger, view, gate)
+    decision = view.decision(gate)
+    submitter = view.opened.submitter if view.opened else None
+    return GateView(
+        gate=gate,
+        run_uid=view.run_uid,
+        dossier=dossier,
+        digest=digest_of(dossier.document()),
+        shown=view.dossier(gate),
+        decision=decision,
+        stale=stale_parts(view, decision[1], dossier) if decision else (),
+        eligible=eligible_people(recorded_policy(view), gate, submitter),
+        submitter=submitter,
+        waiting=view.waiting_gate() == gate and view.state != "closed",
+        refusals=tuple(found for found in view.all(GateRefused) if found[1].gate == gate),
+        expired=next((f for f in reversed(list(view.all(GateExpired))) if f[1].gate == gate), None),
+        policy_changed=policy is not None
+        and view.opened is not None
+        and policy.digest != view.opened.policy_digest,
+    )
