@@ -1,0 +1,263 @@
+"""Immutable data versions: read everything, keep the content, and name it by the next free number.
+
+Order of writing: blobs, manifest, version document, record. A process that dies leaves content that no
+version names; the next try finds and uses it. Every byte is read every time: size and time are never taken
+as proof that a file is unchanged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Sequence
+from typing import BinaryIO, Literal, cast
+from urllib.parse import quote
+
+from pretrain_archive.data import layout
+from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.hashing import BLOCK, Progress
+from pretrain_archive.data.manifest import Built, Entry, build, read_entries
+from pretrain_archive.data.merging import merge
+from pretrain_archive.data.tree import Listed, open_listed, unreadable
+from pretrain_archive.domain.errors import ArchiveError, InputError, SourceChangedError
+from pretrain_archive.domain.identity import Ref, path_to_text
+from pretrain_archive.domain.kinds import SnapshotCreated
+from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.storage.port import ObjectStore
+
+FORMAT = "pretrain-archive/snapshot/1"
+Mode = Literal["copy", "reference"]
+
+
+def create_snapshot(
+    store: ObjectStore,
+    ledger: Ledger | None,
+    *,
+    name: str,
+    source_root: str | bytes,
+    mode: Mode,
+    actor: Actor,
+    origin: Origin,
+    stream: str = "",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    source_id: str | None = None,
+    source_uri: str = "",
+    attempt: int = 0,
+    progress: Progress | None = None,
+) -> SnapshotCreated:
+    """Snapshot the files below ``source_root`` as a version of ``name`` and record it.
+
+    ``copy`` keeps every file's bytes in ``store`` (once per content); ``reference`` keeps the manifest only.
+    Content equal to the newest version gives that version again with ``unchanged``. ``stream`` is the run's
+    uid or, by default, ``data/NAME``; ``ledger`` None records nothing. Raises ``InputError``, ``SourceError``,
+    ``SourceChangedError`` and ``StorageError``; then no version exists.
+    """
+    layout.check_name(name)
+    if mode not in ("copy", "reference"):
+        raise InputError("snapshot mode", mode, "neither copy nor reference")
+    root = os.path.realpath(os.fsencode(source_root))
+    uri = source_uri or "file://" + quote(root)
+    keep = _Copier(store, root) if mode == "copy" else None
+    with_files = build(
+        root, Filter(include=tuple(include), exclude=tuple(exclude)), progress=progress, each=keep
+    )
+    with with_files.file:
+        stored = _store(store, with_files)
+        wish = SnapshotCreated(
+            name=name,
+            version=1,
+            manifest_digest=with_files.digest,
+            manifest_uri=store.location(stored),
+            file_count=with_files.header.files,
+            total_bytes=with_files.header.total_bytes,
+            parent=None,
+            unchanged=False,
+            mode=mode,
+            source_id=source_id,
+            source_uri=uri,
+            include=list(include),
+            exclude=list(exclude),
+        )
+        payload = _claim(store, wish, with_files)
+    if ledger is not None:
+        where = stream or f"data/{name}"
+        payload = _record(ledger, payload, stream=where, attempt=attempt, actor=actor, origin=origin)
+    return payload
+
+
+def open_version(store: ObjectStore, name: str, version: int | None = None) -> SnapshotCreated:
+    """Read a version's document, by default the newest; ``InputError`` if there is none."""
+    number = version or latest_version(store, name)
+    key = layout.version_key(name, number or 1)
+    if number is None or store.stat(key) is None:
+        known = ", ".join(str(v) for v in versions(store, name)) or "none"
+        raise InputError("snapshot", f"{name}@{number or ''}".rstrip("@"), f"not there (versions: {known})")
+    with store.open(key) as stream:
+        raw = stream.read()
+    try:
+        return _parsed(raw, name, number)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArchiveError(
+            f"{store.location(key)}: not a snapshot's document: {error}.",
+            hint="Restore the object from a copy.",
+        ) from error
+
+
+def _parsed(raw: bytes, name: str, version: int) -> SnapshotCreated:
+    document = json.loads(raw)
+    if document.pop("format") != FORMAT or (document["name"], document["version"]) != (name, version):
+        raise ValueError("it is the document of something else")
+    return SnapshotCreated(**document, unchanged=False)
+
+
+def versions(store: ObjectStore, name: str) -> list[int]:
+    """The versions of ``name``, ascending."""
+    prefix = f"snapshots/{layout.check_name(name)}/"
+    names = (info.key.removeprefix(prefix).removesuffix(".json") for info in store.list(prefix))
+    return sorted(int(text) for text in names if text.isascii() and text.isdigit())
+
+
+def latest_version(store: ObjectStore, name: str) -> int | None:
+    """The newest version of ``name``, or None."""
+    return max(versions(store, name), default=None)
+
+
+def open_manifest(store: ObjectStore, manifest_digest: str) -> BinaryIO:
+    """Open a stored manifest for :func:`manifest.read_entries`; the caller closes it."""
+    return store.open(manifest_key(manifest_digest))
+
+
+def manifest_key(digest: str) -> str:
+    """The key of a manifest."""
+    return layout.content_key("manifests", digest, ".jsonl")
+
+
+def snapshot_ref(snapshot: SnapshotCreated) -> Ref:
+    """``snapshot:NAME@VERSION``."""
+    return Ref(type="snapshot", id=snapshot.name, version=str(snapshot.version))
+
+
+def diff(store: ObjectStore, left: SnapshotCreated, right: SnapshotCreated) -> dict[str, int]:
+    """Count what ``right`` added, removed and modified against ``left``."""
+    counts = {"added": 0, "removed": 0, "modified": 0}
+    with (
+        open_manifest(store, left.manifest_digest) as old,
+        open_manifest(store, right.manifest_digest) as new,
+    ):
+        for a, b in merge(read_entries(old), read_entries(new), left=Entry.sort_key, right=Entry.sort_key):
+            if a is None:
+                counts["added"] += 1
+            elif b is None:
+                counts["removed"] += 1
+            elif a != b:
+                counts["modified"] += 1
+    return counts
+
+
+class _Copier:
+    """Keeps the bytes of each read file under their digest; reads them again and hashes what it stores."""
+
+    def __init__(self, store: ObjectStore, root: bytes) -> None:
+        self._store = store
+        self._root = root
+
+    def __call__(self, listed: Listed, entry: Entry) -> None:
+        key = layout.blob_key(entry.sha256)
+        there = self._store.stat(key)
+        if there is not None and there.size == entry.size:
+            return
+        with open_listed(self._root, listed.path) as stream:
+            self._store.put_if_absent(key, cast("BinaryIO", _Checked(stream, listed.path, entry.sha256)))
+
+
+class _Checked(io.RawIOBase):
+    """A stream that refuses to end unless its bytes have the expected digest."""
+
+    def __init__(self, stream: BinaryIO, path: bytes, expected: str) -> None:
+        self._stream = stream
+        self._path = path
+        self._expected = expected
+        self._digest = hashlib.sha256()
+
+    def read(self, size: int = BLOCK) -> bytes:
+        try:
+            block = self._stream.read(size)
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        self._digest.update(block)
+        if not block and "sha256:" + self._digest.hexdigest() != self._expected:
+            text = path_to_text(self._path)
+            raise SourceChangedError(
+                f"source file {text}: changed while it was copied; no version was made.",
+                paths=(text,),
+                hint="Stop what writes there and try again.",
+            )
+        return block
+
+
+def _store(store: ObjectStore, built: Built) -> str:
+    key = manifest_key(built.digest)
+    built.file.seek(0)
+    store.put_if_absent(key, built.file)
+    return key
+
+
+def _claim(store: ObjectStore, wish: SnapshotCreated, built: Built) -> SnapshotCreated:
+    """Take the next free version for ``wish``, or find that the newest already says the same."""
+    while True:
+        number = latest_version(store, wish.name)
+        parent = None if number is None else open_version(store, wish.name, number)
+        if parent and (parent.manifest_digest, parent.mode) == (wish.manifest_digest, wish.mode):
+            same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
+            return parent.model_copy(update={"unchanged": True, **same})
+        changes = diff(store, parent, wish) if parent else {"added": built.header.files + built.header.links}
+        payload = wish.model_copy(
+            update={
+                "version": (number or 0) + 1,
+                "parent": str(snapshot_ref(parent)) if parent else None,
+                "changes": {"added": 0, "removed": 0, "modified": 0} | changes,
+            }
+        )
+        document = {"format": FORMAT, **payload.to_json()}
+        del document["unchanged"]
+        key = layout.version_key(wish.name, payload.version)
+        if store.put_if_absent(key, io.BytesIO(canonical_bytes(document))):
+            return payload
+
+
+def _record(
+    ledger: Ledger, payload: SnapshotCreated, *, stream: str, attempt: int, actor: Actor, origin: Origin
+) -> SnapshotCreated:
+    subject = snapshot_ref(payload)
+    edges = []
+    if payload.source_id:
+        source = Ref(type="source", id=payload.source_id)
+        edges.append(Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=source))
+    if payload.parent and not payload.unchanged:
+        parent = Ref.parse(payload.parent)
+        edges.append(Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=parent))
+    if stream.startswith("run_"):
+        edges.append(Edge(subject=Ref(type="run", id=stream), relation=Relation.USED, object=subject))
+    draft = Draft(
+        stream=stream,
+        kind="snapshot.created",
+        payload=payload.to_json(),
+        actor=actor,
+        origin=origin,
+        attempt=attempt,
+        edges=tuple(edges),
+    )
+    for record in ledger.records(streams=[stream], kinds=["snapshot.created"]):
+        # The same step was written before and its answer lost: what it said then stands.
+        if record.origin == origin and record.attempt == attempt:
+            before = SnapshotCreated(**record.payload)
+            if before.model_copy(update={"unchanged": True}) == payload.model_copy(
+                update={"unchanged": True}
+            ):
+                return before
+    return SnapshotCreated(**ledger.append([draft])[0].payload)

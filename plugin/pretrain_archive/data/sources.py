@@ -1,0 +1,224 @@
+"""Where data comes from: resolve a source's address and register it with its licence and people.
+
+Addresses: ``python:stdlib`` (the standard library of an interpreter), ``file:///folder``, or a path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.tree import list_tree
+from pretrain_archive.domain.errors import InputError, SourceError
+from pretrain_archive.domain.identity import Ref, path_to_text
+from pretrain_archive.domain.kinds import SourceRegistered
+from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.ledger.port import Ledger
+
+STDLIB = "python:stdlib"
+STDLIB_INCLUDE = ("*.py",)
+# Installed packages are other people's work under other licences; tests hold files broken on purpose.
+STDLIB_EXCLUDE = ("site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test")
+LICENCE_NAMES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "COPYING")
+KNOWN = f"{STDLIB}, file:///folder, or the path of a folder or file"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolvedSource:
+    """A source that was found and can be read.
+
+    ``root`` is the absolute path without links; ``uri`` the address to record; ``licence`` empty if it is
+    not known from the source itself; ``include`` and ``exclude`` what to read if nobody says otherwise.
+    """
+
+    uri: str
+    root: bytes
+    title: str
+    licence: str = ""
+    licence_file_digest: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSource:
+    """Find the source that ``uri`` names and make sure that it holds at least one readable file.
+
+    ``interpreter`` is the Python whose library ``python:stdlib`` means, by default the running one.
+    Raises ``InputError`` for an address of no known form and ``SourceError`` for a source that is missing,
+    unreadable or empty.
+    """
+    source = _stdlib(interpreter) if uri == STDLIB else _local(_path_of(uri))
+    first = next(list_tree(source.root, Filter(include=source.include, exclude=source.exclude)), None)
+    if first is None:
+        raise SourceError(f"source {uri}: holds no file.", hint="Name a folder with data.")
+    return source
+
+
+def register_source(
+    ledger: Ledger,
+    *,
+    source: ResolvedSource,
+    name: str,
+    obtained: str,
+    authorisation: str,
+    usage_scope: list[str],
+    origin_class: str,
+    owner: str,
+    responsible: str,
+    actor: Actor,
+    origin: Origin,
+    stream: str,
+    licence: str = "",
+    collected_at: str | None = None,
+    masking: str | None = None,
+    applicable_tasks: list[str] | None = None,
+    access_identity: str | None = None,
+    access_granted_at: str | None = None,
+    access_revoked_at: str | None = None,
+    attempt: int = 0,
+) -> SourceRegistered:
+    """Append ``source.registered`` and return its payload.
+
+    The id follows from name and address, so that the same source has one id in all runs. ``licence``
+    overrides nothing: it is needed where the source does not tell its own. Raises ``InputError`` naming the
+    field that is missing.
+    """
+    payload = SourceRegistered(
+        source_id=source_id(name, source.uri),
+        name=_given("source name", name, "Name the source."),
+        uri=source.uri,
+        licence=_licence(source, licence),
+        licence_file_digest=source.licence_file_digest,
+        obtained=_given("obtained", obtained, "Say how the data was obtained."),
+        collected_at=collected_at,
+        authorisation=_given(
+            "authorisation", authorisation, "Say who allowed the use, or why none is needed."
+        ),
+        usage_scope=usage_scope,
+        origin_class=_given("origin_class", origin_class, "Say which class of data this is."),
+        masking=masking,
+        owner=_given("data owner", owner, "Name the person who owns the data."),
+        responsible=_given("responsible", responsible, "Name the person who answers for the data."),
+        applicable_tasks=applicable_tasks or [],
+        access_identity=access_identity,
+        access_granted_at=access_granted_at,
+        access_revoked_at=access_revoked_at,
+    )
+    subject = Ref(type="source", id=payload.source_id)
+    people = sorted({payload.owner, payload.responsible})
+    edges = [Edge(subject=subject, relation=Relation.WAS_ATTRIBUTED_TO, object=_person(p)) for p in people]
+    if stream.startswith("run_"):
+        run = Ref(type="run", id=stream)
+        edges.append(Edge(subject=run, relation=Relation.USED, object=subject))
+    ledger.append(
+        [
+            Draft(
+                stream=stream,
+                kind="source.registered",
+                payload=payload.to_json(),
+                actor=actor,
+                origin=origin,
+                attempt=attempt,
+                edges=tuple(edges),
+            )
+        ]
+    )
+    return payload
+
+
+def source_id(name: str, uri: str) -> str:
+    """The id of the source ``name`` at ``uri``: ``source_`` and 32 hex digits."""
+    return "source_" + hashlib.sha256(json.dumps([name, uri]).encode()).hexdigest()[:32]
+
+
+def _person(name: str) -> Ref:
+    return Ref(type="person", id=name)
+
+
+def _given(field: str, value: str, hint: str) -> str:
+    if not value.strip():
+        raise InputError(field, value, "is missing", hint=hint)
+    return value.strip()
+
+
+def _licence(source: ResolvedSource, given: str) -> str:
+    given = given.strip()
+    if source.licence and given and given != source.licence:
+        raise InputError(
+            "licence",
+            given,
+            f"contradicts the licence of {source.uri}, {source.licence}",
+            hint="Leave it empty.",
+        )
+    hint = "Name the licence (an SPDX id such as CC-BY-4.0), or the contract that allows the use."
+    return source.licence or _given("licence", given, hint)
+
+
+def _path_of(uri: str) -> bytes:
+    parts = urlsplit(uri) if "://" in uri else None
+    if parts is not None and parts.scheme == "file" and parts.netloc in {"", "localhost"} and parts.path:
+        return unquote_to_bytes(parts.path)
+    if not uri or parts is not None or uri.startswith("python:") or "\0" in uri:
+        raise InputError("source", uri, "not an address of a known form", hint=f"Use {KNOWN}.")
+    return os.fsencode(uri)
+
+
+def _local(path: bytes) -> ResolvedSource:
+    root = os.path.realpath(path)
+    return ResolvedSource(
+        uri="file://" + quote(root),
+        root=root,
+        title=path_to_text(root.rpartition(b"/")[2] or root),
+        licence_file_digest=_licence_digest(root),
+    )
+
+
+def _stdlib(interpreter: str | None) -> ResolvedSource:
+    if interpreter is None or interpreter == sys.executable:
+        folder, version = sysconfig.get_path("stdlib"), sys.version.split()[0]
+    else:
+        folder, version = _ask(interpreter)
+    root = os.path.realpath(os.fsencode(folder))
+    return ResolvedSource(
+        uri=STDLIB,
+        root=root,
+        title=f"Python {version} standard library",
+        licence="PSF-2.0",
+        licence_file_digest=_licence_digest(root),
+        include=STDLIB_INCLUDE,
+        exclude=STDLIB_EXCLUDE,
+    )
+
+
+def _ask(interpreter: str) -> tuple[str, str]:
+    program = (
+        "import json,sys,sysconfig; print(json.dumps([sysconfig.get_path('stdlib'), sys.version.split()[0]]))"
+    )
+    try:
+        answer = subprocess.run(
+            [interpreter, "-I", "-c", program], capture_output=True, check=True, timeout=60, text=True
+        )
+        folder, version = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise SourceError(
+            f"source {STDLIB}: {interpreter} does not tell its standard library: {error}.",
+            hint="Name a working Python interpreter.",
+        ) from error
+    return folder, version
+
+
+def _licence_digest(root: bytes) -> str | None:
+    """Digest of the licence file at the top of the source, None if there is none that can be read."""
+    for name in LICENCE_NAMES:
+        path = Path(os.fsdecode(root)) / name
+        if path.is_file() and os.access(path, os.R_OK):
+            return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    return None
