@@ -58,8 +58,10 @@ def _compute(view: RunView) -> list[tuple[str, str]]:
             ),
             (
                 "stop",
-                f"wall {stop.wall_minutes:g} min, no progress {stop.no_progress_minutes:g} min, "
-                f"NaN {stop.stop_on_nan}, max loss {stop.max_loss}, attempts {stop.max_attempts}",
+                (
+                    f"wall {stop.wall_minutes:g} min, no progress {stop.no_progress_minutes:g} min, "
+                    f"NaN {stop.stop_on_nan}, max loss {stop.max_loss}, attempts {stop.max_attempts}"
+                ),
             ),
             ("checkpoints", f"every {plan.every_steps} steps; {plan.retention_rule}; {plan.restore_owner}"),
         ]
@@ -136,13 +138,13 @@ def differences(previous: RunView, view: RunView) -> tuple[Difference, ...]:
     ]
     old, new = previous.latest(kinds.ConfigurationDeclared), view.latest(kinds.ConfigurationDeclared)
     left, right = (c.configuration if c else {} for c in (old, new))
-    for key in sorted(left.keys() | right.keys()):
-        if left.get(key) != right.get(key) or (key in left) != (key in right):
-            found.append(
-                Difference(
-                    field=f"configuration.{key}",
-                    left=repr(left[key]) if key in left else "",
-                    right=repr(right[key]) if key in right else "",
-                )
-            )
+    found.extend(
+        Difference(
+            field=f"configuration.{key}",
+            left=repr(left[key]) if key in left else "",
+            right=repr(right[key]) if key in right else "",
+        )
+        for key in sorted(left.keys() | right.keys())
+        if repr(left.get(key)) != repr(right.get(key)) or (key in left) != (key in right)
+    )
     return tuple(found)
