@@ -25,6 +25,7 @@ MARKER = ".complete"
 STATE_FILES = ("state.json", "meta.json")
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".distcp", ".npz", ".npy", ".ckpt", ".gguf", ".h5")
 COMPONENTS = ("weights", "optimizer", "data_state", "other")
+NO_WEIGHTS = "no weight file"
 IN_PROGRESS = re.compile(
     r"^\.|^(?:tmp|temp)[.\-_]|[.\-_](?:tmp|temp|partial|writing|incomplete)(?:[.\-_]|$)", re.IGNORECASE
 )
@@ -81,9 +82,9 @@ def inspect(folder: Path) -> Inspection:
     form = _format(names)
     state = _state(folder, names, problems)
     _check_weights(files, problems)
-    if MARKER not in names and (
-        form == "folder" or state is not None or any(n in names for n in STATE_FILES)
-    ):
+    # Without any weights that is the one cause; a marker would not help.
+    marked = MARKER in names or problems[-1:] == [NO_WEIGHTS]
+    if not marked and (form == "folder" or any(name in names for name in STATE_FILES)):
         problems.append(f"no {MARKER} marker: the writer did not finish")
     return Inspection(
         folder=folder,
@@ -158,7 +159,7 @@ def _format(names: set[str]) -> str:
 def _check_weights(files: tuple[FileEntry, ...], problems: list[str]) -> None:
     weights = [entry for entry in files if component_of(entry.path) == "weights"]
     if not weights:
-        problems.append("no weight file")
+        problems.append(NO_WEIGHTS)
     problems.extend(
         f"{entry.path} has 0 bytes"
         for entry in weights

@@ -118,6 +118,8 @@ def _whole(value: Any) -> bool:
 
 def _tensor(name: str, entry: Any, where: str) -> Tensor:
     what = f"{where}: tensor {name!r}"
+    if any(0xD800 <= ord(char) <= 0xDFFF for char in name):
+        raise CheckpointError(f"{what}: the name is not text that UTF-8 can hold.")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{what}: expected exactly dtype, shape and data_offsets.")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]

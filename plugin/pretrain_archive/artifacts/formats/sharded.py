@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pretrain_archive.artifacts.formats import strict_json
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.identity import text_to_path
+from pretrain_archive.domain.identity import path_to_text, text_to_path
 
 INDEX_SUFFIX = ".safetensors.index.json"
 SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-\d{5}\.safetensors")
@@ -57,7 +57,8 @@ def _weight_map(folder: Path, index: str) -> dict[str, set[str]]:
     for tensor, shard in mapping.items():
         if not isinstance(shard, str) or not shard or "/" in shard or "\\" in shard or shard in {".", ".."}:
             raise CheckpointError(f"{index}: tensor {tensor!r} names {shard!r}, expected a file beside it.")
-        by_shard.setdefault(f"{below}/{shard}" if below else shard, set()).add(tensor)
+        name = path_to_text(shard.encode("utf-8", "surrogatepass"))
+        by_shard.setdefault(f"{below}/{name}" if below else name, set()).add(tensor)
     return by_shard
 
 
