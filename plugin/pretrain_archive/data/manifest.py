@@ -7,7 +7,6 @@ manifest's bytes stands for the whole content; two trees with the same files giv
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
@@ -17,6 +16,7 @@ from typing import BinaryIO, Self, cast
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress, hash_stream, in_order
+from pretrain_archive.data.lines import with_header
 from pretrain_archive.data.merging import merge
 from pretrain_archive.data.tree import Listed, Stamp, list_tree, open_listed, unreadable
 from pretrain_archive.domain.errors import ArchiveError, SourceChangedError, SourceError
@@ -215,17 +215,6 @@ def _refuse(root: bytes, changed: list[str], files: int) -> None:
 
 def _finish(header: Header, spool: BinaryIO) -> Built:
     """Put the header before the entries and digest the whole."""
-    out = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - handed to the caller, who closes it
-    digest = hashlib.sha256()
-    for line in _lines(header, spool):
-        out.write(line)
-        digest.update(line)
-    out.seek(0)
-    return Built(header=header, digest="sha256:" + digest.hexdigest(), file=out)
-
-
-def _lines(header: Header, spool: BinaryIO) -> Iterator[bytes]:
-    yield header.line()
     spool.seek(0)
-    for line in spool:
-        yield line.partition(b"\t")[2]
+    file, digest = with_header(header.line(), (line.partition(b"\t")[2] for line in spool))
+    return Built(header=header, digest=digest, file=file)

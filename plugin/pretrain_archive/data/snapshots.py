@@ -31,6 +31,7 @@ from pretrain_archive.storage.port import ObjectStore
 
 FORMAT = "pretrain-archive/snapshot/1"
 Mode = Literal["copy", "reference"]
+_NO_CHANGES = {"added": 0, "removed": 0, "modified": 0}
 
 
 def create_snapshot(
@@ -144,7 +145,7 @@ def snapshot_ref(snapshot: SnapshotCreated) -> Ref:
 
 def diff(store: ObjectStore, left: SnapshotCreated, right: SnapshotCreated) -> dict[str, int]:
     """Count what ``right`` added, removed and modified against ``left``."""
-    counts = {"added": 0, "removed": 0, "modified": 0}
+    counts = dict(_NO_CHANGES)
     with (
         open_manifest(store, left.manifest_digest) as old,
         open_manifest(store, right.manifest_digest) as new,
@@ -214,13 +215,13 @@ def _claim(store: ObjectStore, wish: SnapshotCreated, built: Built) -> SnapshotC
         parent = None if number is None else open_version(store, wish.name, number)
         if parent and (parent.manifest_digest, parent.mode) == (wish.manifest_digest, wish.mode):
             same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
-            return parent.model_copy(update={"unchanged": True, **same})
+            return parent.model_copy(update={"unchanged": True, "changes": _NO_CHANGES, **same})
         changes = diff(store, parent, wish) if parent else {"added": built.header.files + built.header.links}
         payload = wish.model_copy(
             update={
                 "version": (number or 0) + 1,
                 "parent": str(snapshot_ref(parent)) if parent else None,
-                "changes": {"added": 0, "removed": 0, "modified": 0} | changes,
+                "changes": _NO_CHANGES | changes,
             }
         )
         document = {"format": FORMAT, **payload.to_json()}
@@ -256,8 +257,6 @@ def _record(
         # The same step was written before and its answer lost: what it said then stands.
         if record.origin == origin and record.attempt == attempt:
             before = SnapshotCreated(**record.payload)
-            if before.model_copy(update={"unchanged": True}) == payload.model_copy(
-                update={"unchanged": True}
-            ):
+            if snapshot_ref(before) == snapshot_ref(payload):
                 return before
     return SnapshotCreated(**ledger.append([draft])[0].payload)
