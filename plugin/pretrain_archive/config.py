@@ -1,0 +1,130 @@
+"""The options of the section ``[pretrain_archive]``, one typed function each.
+
+Each is read when it is asked for: from ``AIRFLOW__PRETRAIN_ARCHIVE__NAME``, else from Airflow's configuration
+where Airflow is loaded or configured, else the default. A set variable therefore spares the import of Airflow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pretrain_archive.domain.errors import InputError
+
+SECTION = "pretrain_archive"
+CONNECTION_ID = "pretrain_archive_default"
+LANGUAGES = ("en", "zh")
+
+
+def airflow_home() -> Path:
+    """The folder that Airflow calls its home (environment variable ``AIRFLOW_HOME``)."""
+    return Path(os.environ.get("AIRFLOW_HOME") or Path("~/airflow")).expanduser().absolute()
+
+
+def database_url() -> str:
+    """``[pretrain_archive] database_url``: where the ledger is.
+
+    Else the Airflow Connection ``pretrain_archive_default`` if its URI is in the environment, else a SQLite
+    file in ``AIRFLOW_HOME``.
+    """
+    url = _option("database_url") or _connection_url()
+    return url or f"sqlite:///{_folder('ledger.db')}"
+
+
+def signing_key() -> Path:
+    """``[pretrain_archive] signing_key``: the file of the private key that signs checkpoints."""
+    return _path("signing_key", _folder("ledger.key"))
+
+
+def public_keys() -> tuple[Path, ...]:
+    """``[pretrain_archive] public_keys``: files of the keys by which checkpoints are believed.
+
+    Separated by commas; default the public half beside :func:`signing_key`.
+    """
+    listed = _listed("public_keys")
+    return tuple(Path(path).expanduser() for path in listed) or (signing_key().with_suffix(".pub"),)
+
+
+def anchors() -> tuple[str, ...]:
+    """``[pretrain_archive] anchors``: URLs (``file://``, ``s3://``, ``git+…``), separated by commas."""
+    return _listed("anchors") or (_folder("anchors").as_uri(),)
+
+
+def store_url() -> str:
+    """``[pretrain_archive] store_url``: where snapshots, reports, checkpoints and packages are kept."""
+    return _option("store_url") or _folder("store").as_uri()
+
+
+def work_folder() -> Path:
+    """``[pretrain_archive] work_folder``: local scratch space of tasks."""
+    return _path("work_folder", _folder("work"))
+
+
+def policies_folder() -> Path:
+    """``[pretrain_archive] policies_folder``: one policy file per project; default ``policies`` beside the DAGs."""
+    given = _option("policies_folder")
+    if given:
+        return Path(given).expanduser()
+    dags = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER") or _from_airflow("core", "dags_folder")
+    return (Path(dags).expanduser() if dags else airflow_home() / "dags") / "policies"
+
+
+def language() -> str:
+    """``[pretrain_archive] language``: ``en`` or ``zh``, for texts that have no reader's language."""
+    found = (_option("language") or "en").lower().split("-")[0].split("_")[0]
+    if found not in LANGUAGES:
+        raise InputError("[pretrain_archive] language", found, f"must be one of {', '.join(LANGUAGES)}")
+    return found
+
+
+def _folder(name: str) -> Path:
+    return airflow_home() / "pretrain_archive" / name
+
+
+def _path(name: str, default: Path) -> Path:
+    given = _option(name)
+    return Path(given).expanduser() if given else default
+
+
+def _listed(name: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (_option(name) or "").split(",") if part.strip())
+
+
+def _option(name: str) -> str:
+    """The value of an option, empty if it is not set."""
+    variable = os.environ.get(f"AIRFLOW__{SECTION}__{name}".upper())
+    return variable if variable is not None else _from_airflow(SECTION, name)
+
+
+def _from_airflow(section: str, name: str) -> str:
+    """The value in Airflow's configuration; Airflow is imported only where it has a configuration to read."""
+    file = os.environ.get("AIRFLOW_CONFIG") or airflow_home() / "airflow.cfg"
+    if "airflow.configuration" not in sys.modules and not Path(file).exists():
+        return ""
+    try:
+        from airflow.configuration import conf  # noqa: PLC0415 - heavy, and often not needed
+    except ImportError:
+        return ""
+    return str(conf.get(section, name, fallback="") or "")
+
+
+def _connection_url() -> str:
+    """The ledger's Connection as a database URL, empty if there is none.
+
+    Inside a task the Connection comes from Airflow's secrets through the task's own channel; elsewhere
+    only from the environment.
+    """
+    uri = os.environ.get(f"AIRFLOW_CONN_{CONNECTION_ID}".upper(), "")
+    if uri.startswith(("postgres://", "postgresql://", "sqlite://")):
+        return uri
+    if not uri and "airflow.sdk.execution_time.task_runner" not in sys.modules:
+        return ""
+    from airflow.sdk import Connection  # noqa: PLC0415
+    from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError  # noqa: PLC0415
+
+    try:
+        found = str(Connection.get(CONNECTION_ID).get_uri())
+    except (AirflowNotFoundException, AirflowRuntimeError):
+        return ""
+    return found

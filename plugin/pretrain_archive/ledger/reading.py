@@ -1,0 +1,172 @@
+"""Reading: records by page, runs as lists show them, and traces along the edges."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pretrain_archive.domain.identity import Ref, format_time, parse_time
+from pretrain_archive.domain.records import Edge, Record, Relation
+from pretrain_archive.ledger.engine import Database, Session
+from pretrain_archive.ledger.port import Direction, RunQuery, RunRow, Trace, TraceEdge
+from pretrain_archive.ledger.tables import column_text, from_column
+from pretrain_archive.ledger.writing import read_record
+
+PAGE = 200
+"""Records per read. A page is one short transaction: with a rollback journal an open read blocks writers."""
+
+_RUN_COLUMNS = "run_uid, position, project, dag_id, dag_run_id, submitter, objective, opened_at"
+
+
+def _marks(values: Collection[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _sayable(text: str) -> str:
+    """Text that every driver can send; a lone surrogate matches nothing, as it should."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def read_records(
+    database: Database,
+    *,
+    streams: Collection[str] | None,
+    kinds: Collection[str],
+    after: int,
+    limit: int | None,
+) -> Iterator[Record]:
+    """See ``Ledger.records``."""
+    if streams is not None and not streams:
+        return
+    where, fixed = ["position > ?"], list[Any]()
+    for column, values in (("stream", streams), ("kind", kinds)):
+        if values:
+            where.append(f"{column} IN ({_marks(values)})")
+            fixed.extend(column_text(_sayable(value)) for value in values)
+    sql = (
+        "SELECT position, stored, leaf FROM pretrain_archive_record "  # noqa: S608 - only marks are inserted
+        f"WHERE {' AND '.join(where)} ORDER BY position LIMIT ?"
+    )
+    left = limit
+    while left is None or left > 0:
+        size = PAGE if left is None else min(PAGE, left)
+        rows = _rows(database, sql, [after, *fixed, size])
+        for position, stored, leaf in rows:
+            yield read_record(int(position), bytes(stored), bytes(leaf))
+        if len(rows) < size:
+            return
+        after = int(rows[-1][0])
+        left = None if left is None else left - size
+
+
+def _rows(database: Database, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
+    def read() -> list[tuple[Any, ...]]:
+        with database.transaction() as session:
+            return session.all(sql, parameters)
+
+    return database.attempt(read)
+
+
+def read_runs(database: Database, query: RunQuery) -> list[RunRow]:
+    """See ``Ledger.runs``. The text is looked for in uid, project, DAG, submitter and objective."""
+    if query.dag_ids is not None and not query.dag_ids:
+        return []
+    where, parameters = ["1 = 1"], list[Any]()
+    for column, value in (("project", query.project), ("dag_run_id", query.dag_run_id)):
+        if value:
+            where.append(f"{column} = ?")
+            parameters.append(column_text(_sayable(value)))
+    if query.dag_ids is not None:
+        where.append(f"dag_id IN ({_marks(query.dag_ids)})")
+        parameters.extend(column_text(_sayable(value)) for value in query.dag_ids)
+    for word in query.text.casefold().split():
+        where.append("search LIKE ? ESCAPE '!'")
+        parameters.append(f"%{_literal(column_text(_sayable(word)))}%")
+    if query.before is not None:
+        where.append("position < ?")
+        parameters.append(query.before)
+    sql = (
+        f"SELECT {_RUN_COLUMNS} FROM pretrain_archive_run "  # noqa: S608 - only marks are inserted
+        f"WHERE {' AND '.join(where)} ORDER BY position DESC LIMIT ?"
+    )
+    return [_run_row(row) for row in _rows(database, sql, [*parameters, query.limit])]
+
+
+def _literal(text: str) -> str:
+    """Text whose ``%`` and ``_`` mean themselves in LIKE."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+
+
+def _run_row(row: tuple[Any, ...]) -> RunRow:
+    uid, position, project, dag_id, dag_run_id, submitter, objective, opened_at = row
+    return RunRow(
+        run_uid=from_column(uid),
+        position=int(position),
+        project=from_column(project),
+        dag_id=from_column(dag_id),
+        dag_run_id=from_column(dag_run_id),
+        submitter=from_column(submitter),
+        objective=from_column(objective),
+        opened_at=opened_at,
+    )
+
+
+def trace_sql(direction: Direction, *, dated: bool) -> str:
+    """The recursive statement: nodes breadth first (a set, so that cycles end), cut, then their edges."""
+    near, far = ("subject", "object") if direction == "backward" else ("object", "subject")
+    in_time = " AND e.recorded_at <= ?" if dated else ""
+    return (
+        "WITH RECURSIVE reach(name) AS (SELECT CAST(? AS VARCHAR) UNION "  # noqa: S608 - constants only
+        f"SELECT e.{far} FROM reach JOIN pretrain_archive_edge e ON e.{near} = reach.name{in_time}), "
+        "some(name) AS (SELECT name FROM reach LIMIT ?) "
+        "SELECT e.subject, e.relation, e.object, r.record_id FROM some "
+        f"JOIN pretrain_archive_edge e ON e.{near} = some.name{in_time} "
+        "JOIN pretrain_archive_record r ON r.position = e.position"
+    )
+
+
+def read_trace(
+    database: Database, start: Ref, *, direction: Direction, as_of: str | None, max_nodes: int
+) -> Trace:
+    """See ``Ledger.trace``. ``max_nodes`` counts what is found beside the start."""
+    moment = [format_time(parse_time(as_of))] if as_of else []
+    parameters = [column_text(_sayable(str(start))), *moment, max_nodes + 1, *moment]
+    rows = _rows(database, trace_sql(direction, dated=bool(as_of)), parameters)
+    return _breadth_first(start, direction, rows, max_nodes)
+
+
+def _breadth_first(start: Ref, direction: Direction, rows: list[tuple[Any, ...]], max_nodes: int) -> Trace:
+    """Order the edges by distance from ``start``."""
+    near, far = (0, 2) if direction == "backward" else (2, 0)
+    leaving: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        leaving.setdefault(row[near], []).append(row)
+    first = column_text(_sayable(str(start)))
+    refs, depths, queue = {first: start}, {first: 0}, deque([first])
+    edges: list[TraceEdge] = []
+    truncated = False
+    while queue:
+        name = queue.popleft()
+        depth = depths[name] + 1
+        for row in leaving.get(name, ()):
+            other = row[far]
+            if other not in depths:
+                if len(depths) > max_nodes:
+                    truncated = True
+                    continue
+                depths[other] = depth
+                refs[other] = Ref.parse(from_column(other))
+                queue.append(other)
+            edge = Edge(subject=refs[row[0]], relation=Relation(row[1]), object=refs[row[2]])
+            edges.append(TraceEdge(edge=edge, record_id=row[3], depth=depth))
+    del refs[first]
+    return Trace(
+        start=start, direction=direction, nodes=tuple(refs.values()), edges=tuple(edges), truncated=truncated
+    )
+
+
+def size_of(session: Session) -> int:
+    """The number of records, as the last position tells."""
+    row = session.one("SELECT position FROM pretrain_archive_record ORDER BY position DESC LIMIT 1")
+    return int(row[0]) + 1 if row else 0

@@ -1,0 +1,193 @@
+"""Sealing: what is new is read back and hashed again, proved consistent, signed, and anchored outside."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pretrain_archive.domain.errors import BehindAnchorError, LedgerError
+from pretrain_archive.domain.identity import utc_now
+from pretrain_archive.domain.merkle import Frontier
+from pretrain_archive.ledger.anchors import Anchor, AnchorError
+from pretrain_archive.ledger.checks import Chain, rows_of
+from pretrain_archive.ledger.engine import SEAL_LOCK, Database, Session, sqlite_path
+from pretrain_archive.ledger.port import SignedCheckpoint
+from pretrain_archive.ledger.reading import size_of
+from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint, signed_by
+from pretrain_archive.ledger.tree import StoredTree
+
+log = logging.getLogger(__name__)
+
+_LAST = "SELECT number, note FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
+_INSERT = (
+    "INSERT INTO pretrain_archive_checkpoint (number, size, root, signed_at, note) VALUES (?, ?, ?, ?, ?)"
+)
+_HINT = "Run 'pretrain-archive ledger verify'; to go on after a loss sign a recovery record."
+
+
+@contextlib.contextmanager
+def seal_lock(database: Database) -> Iterator[None]:
+    """One sealer at a time, without holding up appends: anchors see checkpoints in order."""
+    if database.postgres:
+        with database.engine.connect() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_lock({SEAL_LOCK})")
+            try:
+                yield
+            finally:
+                connection.exec_driver_sql(f"SELECT pg_advisory_unlock({SEAL_LOCK})")
+        return
+    path = sqlite_path(database.engine)
+    if path is None:
+        yield
+        return
+    with Path(f"{path}.seal").open("ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def last_checkpoint(session: Session) -> tuple[int, SignedCheckpoint] | None:
+    """Number and checkpoint of the newest row, not yet believed."""
+    row = session.one(_LAST)
+    if row is None:
+        return None
+    try:
+        return int(row[0]), parse_checkpoint(str(row[1]))
+    except ValueError as problem:
+        raise LedgerError(
+            f"Checkpoint {row[0]} in the database is damaged: {problem}.", hint=_HINT
+        ) from problem
+
+
+def check_against(session: Session, checkpoint: SignedCheckpoint, *, source: str) -> None:
+    """Raise ``BehindAnchorError`` unless the log still holds what ``checkpoint`` was signed over."""
+    size = size_of(session)
+    if checkpoint.size > size:
+        raise BehindAnchorError(
+            f"The database holds {size} records, but {source} knows {checkpoint.size}: records were removed, "
+            "or an old copy was restored.",
+            hint=_HINT,
+        )
+    if StoredTree(session).root(checkpoint.size).hex() != checkpoint.root:
+        raise BehindAnchorError(
+            f"The first {checkpoint.size} records are not those that {source} was signed over.", hint=_HINT
+        )
+
+
+def believed(checkpoint: SignedCheckpoint, keys: Sequence[VerifyKey]) -> bool:
+    """Whether a checkpoint counts: signed by a known key, or no key is known here."""
+    return not keys or signed_by(checkpoint.text, keys) is not None
+
+
+def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey]) -> None:
+    """Compare the newest checkpoint of one anchor with the database; one that cannot be reached is logged."""
+    try:
+        newest = anchor.latest()
+    except AnchorError as problem:
+        log.warning("The anchor %s cannot be reached and was not compared: %s", anchor.name, problem)
+        return
+    if newest is None:
+        return
+    if not believed(newest, keys):
+        log.error("The newest checkpoint of the anchor %s is not signed by a known key", anchor.name)
+        return
+
+    def compare() -> None:
+        with database.transaction() as session:
+            check_against(session, newest, source=f"the anchor {anchor.name}")
+
+    database.attempt(compare)
+
+
+def seal(
+    database: Database, *, signer: Signer, anchors: Sequence[Anchor], keys: Sequence[VerifyKey]
+) -> SignedCheckpoint:
+    """Sign a checkpoint over everything that is committed now, store it and publish it to every anchor."""
+    with seal_lock(database):
+        for anchor in anchors:
+            check_anchor(database, anchor, keys)
+        number, last, size = database.attempt(lambda: _state(database, keys))
+        if last is not None and last.size == size:
+            checkpoint = last
+        else:
+            frontier = _bring_forward(database, last, size)
+            origin = last.origin if last else f"pretrain-archive/{secrets.token_hex(8)}"
+            checkpoint = signer.sign(origin=origin, size=size, root=frontier.root())
+            database.attempt(lambda: _store(database, number + 1, checkpoint))
+        publish(checkpoint, anchors)
+        return checkpoint
+
+
+def _state(database: Database, keys: Sequence[VerifyKey]) -> tuple[int, SignedCheckpoint | None, int]:
+    """Number and value of the last checkpoint, proved to be about this log, and the log's size."""
+    with database.transaction() as session:
+        found = last_checkpoint(session)
+        if found is None:
+            return 0, None, size_of(session)
+        number, last = found
+        if not believed(last, keys):
+            raise LedgerError(
+                f"Checkpoint {number} in the database is not signed by a known key.", hint=_HINT
+            )
+        check_against(session, last, source=f"checkpoint {number} in the database")
+        return number, last, size_of(session)
+
+
+def _bring_forward(database: Database, last: SignedCheckpoint | None, size: int) -> Frontier:
+    """Hash again every row since ``last`` and return the frontier of the tree of ``size`` leaves."""
+    start = last.size if last else 0
+
+    def begin() -> Frontier:
+        with database.transaction() as session:
+            return StoredTree(session).frontier(start)
+
+    frontier = database.attempt(begin)
+    for page in rows_of(database, Chain(start=start), end=size):
+        for row, _ in page:
+            if row.problems:
+                raise LedgerError(
+                    f"Record {row.record_id} at position {row.position} was not sealed: {row.problems[0]}.",
+                    hint=_HINT,
+                )
+            frontier.add(row.leaf)
+    if frontier.size != size or database.attempt(lambda: _root(database, size)) != frontier.root():
+        raise LedgerError("The log was not sealed: its tree does not fit its records.", hint=_HINT)
+    return frontier
+
+
+def _root(database: Database, size: int) -> bytes:
+    with database.transaction() as session:
+        return StoredTree(session).root(size)
+
+
+def _store(database: Database, number: int, checkpoint: SignedCheckpoint) -> None:
+    with database.transaction(write=True) as session:
+        found = last_checkpoint(session)
+        if found is not None and found == (number, checkpoint):
+            return  # committed by an attempt whose answer was lost
+        values: tuple[Any, ...] = (
+            number,
+            checkpoint.size,
+            checkpoint.root,
+            utc_now(),
+            checkpoint.text,
+        )
+        session.run(_INSERT, values)
+
+
+def publish(checkpoint: SignedCheckpoint, anchors: Sequence[Anchor]) -> None:
+    """Publish to every anchor. One that fails is logged: the others, and the next seal, still serve."""
+    for anchor in anchors:
+        try:
+            anchor.publish(checkpoint)
+        except AnchorError as problem:
+            log.warning(
+                "The checkpoint over %s records did not reach the anchor %s: %s",
+                checkpoint.size,
+                anchor.name,
+                problem,
+            )

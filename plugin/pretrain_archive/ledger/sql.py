@@ -1,0 +1,160 @@
+"""The ledger on SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
+
+from pretrain_archive.domain.errors import ArchiveError, LedgerError
+from pretrain_archive.domain.identity import Ref, parse_time, utc_now
+from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.ledger import reading, sealing
+from pretrain_archive.ledger.anchors import Anchor
+from pretrain_archive.ledger.engine import Database
+from pretrain_archive.ledger.port import Direction, RunQuery, RunRow, SignedCheckpoint, Trace
+from pretrain_archive.ledger.signing import Signer, VerifyKey
+from pretrain_archive.ledger.tree import StoredTree
+from pretrain_archive.ledger.writing import Prepared, append_in, prepare
+
+log = logging.getLogger(__name__)
+
+SEAL_RECORDS = 100
+SEAL_AGE = timedelta(seconds=60)
+_OLDEST_UNSEALED = (
+    "SELECT recorded_at FROM pretrain_archive_record WHERE position >= ? ORDER BY position LIMIT 1"
+)
+
+
+class SqlLedger:
+    """Implements :class:`~pretrain_archive.ledger.port.Ledger`. Safe to share between threads.
+
+    Without ``signer`` the ledger appends and reads, and does not seal. ``keys`` are the public keys by which
+    checkpoints are believed; the signer's own is among them. ``auto_seal`` seals after an append once 100
+    records are not sealed, or the oldest of them is 60 s old.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        signer: Signer | None = None,
+        keys: Sequence[VerifyKey] = (),
+        anchors: Sequence[Anchor] = (),
+        auto_seal: bool = True,
+    ) -> None:
+        self.database = database
+        self.signer = signer
+        own = [signer.verify_key] if signer else []
+        self.keys = (*own, *(key for key in keys if key not in own))
+        self.anchors = tuple(anchors)
+        self._auto_seal = auto_seal and signer is not None
+        self._seen: dict[str, object] = {}
+
+    def append(self, drafts: Sequence[Draft]) -> list[Record]:
+        """See ``Ledger.append``."""
+        prepared = [prepare(draft) for draft in drafts]
+        if not prepared:
+            return []
+        self._compare_changed_anchors()
+        needs = sum(len(str(draft.payload)) for draft in drafts)
+        records = self.database.attempt(lambda: self._append_once(prepared), needs=needs)
+        if self._auto_seal:
+            self._seal_after_append()
+        return records
+
+    def _append_once(self, prepared: Sequence[Prepared]) -> list[Record]:
+        with self.database.transaction(write=True) as session:
+            return append_in(session, prepared)
+
+    def records(
+        self,
+        *,
+        streams: Collection[str] | None = None,
+        kinds: Collection[str] = (),
+        after: int = -1,
+        limit: int | None = None,
+    ) -> Iterator[Record]:
+        """See ``Ledger.records``. Read in pages: appending while iterating is allowed."""
+        return reading.read_records(self.database, streams=streams, kinds=kinds, after=after, limit=limit)
+
+    def runs(self, query: RunQuery) -> list[RunRow]:
+        """See ``Ledger.runs``."""
+        return reading.read_runs(self.database, query)
+
+    def trace(
+        self, start: Ref, *, direction: Direction, as_of: str | None = None, max_nodes: int = 5000
+    ) -> Trace:
+        """See ``Ledger.trace``."""
+        return reading.read_trace(self.database, start, direction=direction, as_of=as_of, max_nodes=max_nodes)
+
+    def seal(self) -> SignedCheckpoint:
+        """See ``Ledger.seal``."""
+        if self.signer is None:
+            return self._newest_checkpoint()
+        checkpoint = sealing.seal(self.database, signer=self.signer, anchors=self.anchors, keys=self.keys)
+        self._seen.update((anchor.name, anchor.token()) for anchor in self.anchors)
+        return checkpoint
+
+    def seal_if_due(self) -> SignedCheckpoint | None:
+        """Seal if the unsealed window is at its limit; for a timer beside the appends' own sealing."""
+        return self.seal() if self.signer is not None and self._is_due() else None
+
+    def proofs(self, positions: Sequence[int], *, size: int) -> dict[int, list[str]]:
+        """See ``Ledger.proofs``."""
+
+        def read() -> dict[int, list[str]]:
+            with self.database.transaction() as session:
+                tree = StoredTree(session)
+                return {position: tree.proof(position, size) for position in positions}
+
+        return self.database.attempt(read)
+
+    def close(self) -> None:
+        """Give up the connections; the ledger stays usable and opens new ones."""
+        self.database.engine.dispose()
+
+    def _newest_checkpoint(self) -> SignedCheckpoint:
+        def read() -> SignedCheckpoint | None:
+            with self.database.transaction() as session:
+                found = sealing.last_checkpoint(session)
+                if found is None:
+                    return None
+                sealing.check_against(session, found[1], source=f"checkpoint {found[0]} in the database")
+                return found[1]
+
+        newest = self.database.attempt(read)
+        if newest is None or not sealing.believed(newest, self.keys):
+            raise LedgerError(
+                f"The ledger {self.database.name} has no valid signed checkpoint and no signing key is readable "
+                "here.",
+                hint="Run 'pretrain-archive ledger anchor' where [pretrain_archive] signing_key can be read.",
+            )
+        return newest
+
+    def _compare_changed_anchors(self) -> None:
+        """Compare with anchors not seen yet and with those whose token says that something was added."""
+        for anchor in self.anchors:
+            token = anchor.token()
+            if anchor.name not in self._seen or token != self._seen[anchor.name]:
+                sealing.check_anchor(self.database, anchor, self.keys)
+                self._seen[anchor.name] = token
+
+    def _is_due(self) -> bool:
+        def read() -> bool:
+            with self.database.transaction() as session:
+                found = sealing.last_checkpoint(session)
+                sealed = found[1].size if found else 0
+                if reading.size_of(session) - sealed >= SEAL_RECORDS:
+                    return True
+                oldest = session.one(_OLDEST_UNSEALED, (sealed,))
+                return oldest is not None and parse_time(utc_now()) - parse_time(str(oldest[0])) >= SEAL_AGE
+
+        return self.database.attempt(read)
+
+    def _seal_after_append(self) -> None:
+        try:
+            self.seal_if_due()
+        except ArchiveError as problem:
+            # The records are committed: the caller's step has succeeded, the open window is the next seal's.
+            log.warning("Sealing after an append failed: %s", problem)

@@ -1,0 +1,120 @@
+"""Roots and proofs of the log, read from the database with few rows.
+
+``node`` keeps the root of every full subtree of 256, 65,536, … leaves. A tile is 256 hashes of one level:
+leaves come from ``record``, higher ones from ``node``. The root of any size and a proof of any leaf need at
+most one or two tiles per level. What is read here is not trusted: sealing and the audit compute it again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from pretrain_archive.domain.errors import LedgerError
+from pretrain_archive.domain.merkle import Frontier, inclusion_proof, node_hash
+from pretrain_archive.ledger.engine import Session
+
+TILE = 256
+_TILE_BITS = 8
+_KEPT_TILES = 4096
+
+_LEAVES = "SELECT position, leaf FROM pretrain_archive_record WHERE position >= ? AND position < ? ORDER BY position"
+_NODES = (
+    "SELECT number, hash FROM pretrain_archive_node "
+    "WHERE level = ? AND number >= ? AND number < ? ORDER BY number"
+)
+_INSERT_NODE = "INSERT INTO pretrain_archive_node (level, number, hash) VALUES (?, ?, ?)"
+
+
+class StoredTree:
+    """The Merkle tree as the rows of one transaction show it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tiles: OrderedDict[tuple[int, int], dict[int, bytes]] = OrderedDict()
+        self._known: dict[tuple[int, int], bytes] = {}
+
+    def root(self, size: int) -> bytes:
+        """The root over the first ``size`` leaves."""
+        return self.subtree(0, size) if size else Frontier().root()
+
+    def subtree(self, start: int, end: int) -> bytes:
+        """The root of leaves ``start`` (included) to ``end`` (excluded), split as RFC 6962 demands."""
+        width = end - start
+        level, rest = divmod(width.bit_length() - 1, _TILE_BITS)
+        if rest == 0 and width == 1 << level * _TILE_BITS and start % width == 0:
+            return self._hash(level, start // width)
+        found = self._known.get((start, end))
+        if found is None:
+            middle = start + (1 << (width - 1).bit_length() - 1)
+            found = node_hash(self.subtree(start, middle), self.subtree(middle, end))
+            self._known[start, end] = found
+        return found
+
+    def frontier(self, size: int) -> Frontier:
+        """The right edge of the tree of ``size`` leaves, ready to be brought forward."""
+        stack, start = [], 0
+        for bit in reversed(range(size.bit_length())):
+            if size >> bit & 1:
+                stack.append(self.subtree(start, start + (1 << bit)))
+                start += 1 << bit
+        return Frontier(size=size, stack=stack)
+
+    def proof(self, position: int, size: int) -> list[str]:
+        """The hex inclusion proof of a leaf in the tree of ``size`` leaves, nearest sibling first."""
+        return [sibling.hex() for sibling in inclusion_proof(self.subtree, position, size)]
+
+    def _hash(self, level: int, number: int) -> bytes:
+        tile = self._tile(level, number // TILE)
+        if number not in tile:
+            what = f"record at position {number}" if level == 0 else f"tree node {level}/{number}"
+            raise LedgerError(f"The log is damaged: its {what} is missing.", hint="Run the ledger's audit.")
+        return tile[number]
+
+    def _tile(self, level: int, tile: int) -> dict[int, bytes]:
+        rows = self._tiles.get((level, tile))
+        if rows is None:
+            first, last = tile * TILE, (tile + 1) * TILE
+            found = (
+                self._session.all(_NODES, (level, first, last))
+                if level
+                else self._session.all(_LEAVES, (first, last))
+            )
+            rows = self._tiles[level, tile] = {int(number): bytes(value) for number, value in found}
+            if len(self._tiles) > _KEPT_TILES:
+                self._tiles.popitem(last=False)
+        return rows
+
+
+def _full(hashes: list[bytes]) -> bytes:
+    """The root over a full tile."""
+    while len(hashes) > 1:
+        hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
+    return hashes[0]
+
+
+def store_nodes(session: Session, new: Mapping[int, bytes]) -> None:
+    """Store the root of every tile that the ``new`` leaves (by position, already inserted) complete."""
+    fresh: Mapping[int, bytes] = new
+    level = 0
+    while fresh:
+        done: dict[int, bytes] = {}
+        for number in (n // TILE for n in fresh if n % TILE == TILE - 1):
+            done[number] = _full(_completed(session, level, number, fresh))
+        session.many(_INSERT_NODE, [(level + 1, number, value) for number, value in done.items()])
+        fresh, level = done, level + 1
+
+
+def _completed(session: Session, level: int, number: int, fresh: Mapping[int, bytes]) -> list[bytes]:
+    """All 256 hashes of a tile that has just become full; older ones are read."""
+    first, last = number * TILE, (number + 1) * TILE
+    known = {n: fresh[n] for n in range(first, last) if n in fresh}
+    if len(known) < TILE:
+        rows = session.all(_NODES, (level, first, last)) if level else session.all(_LEAVES, (first, last))
+        known = {int(n): bytes(value) for n, value in rows} | known
+    if len(known) != TILE:
+        raise LedgerError(
+            f"The log is damaged: {TILE - len(known)} hashes of level {level} before {last} are missing.",
+            hint="Run the ledger's audit; nothing was written.",
+        )
+    return [known[n] for n in range(first, last)]

@@ -1,0 +1,289 @@
+"""Appending: drafts are checked and hashed first, then placed in the log under one short lock."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from pretrain_archive.domain.errors import (
+    AlreadyRecordedError,
+    BehindAnchorError,
+    IdempotencyConflictError,
+    InputError,
+)
+from pretrain_archive.domain.identity import new_id, utc_now
+from pretrain_archive.domain.kinds import KINDS
+from pretrain_archive.domain.merkle import leaf_hash
+from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.ledger.engine import Session
+from pretrain_archive.ledger.tables import column_text, key_hash
+from pretrain_archive.ledger.tree import store_nodes
+
+LONGEST_NAME = 2000
+"""Bytes of a stream or reference: what PostgreSQL still holds in an index row."""
+
+_CHUNK = 500
+_ASSIGNED = ("record_id", "sequence", "previous", "recorded_at")
+
+_RECORD = (
+    "INSERT INTO pretrain_archive_record (position, record_id, stream, sequence, kind, attempt, recorded_at, "
+    "idempotency_key, unique_key, leaf, previous, stored) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_EDGE = (
+    "INSERT INTO pretrain_archive_edge (position, ordinal, subject, relation, object, recorded_at) "
+    "VALUES (?, ?, ?, ?, ?, ?)"
+)
+_RUN = (
+    "INSERT INTO pretrain_archive_run (run_uid, position, project, dag_id, dag_run_id, submitter, objective, "
+    "opened_at, search) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_BY_KEY = "SELECT {key}, position, leaf, stored FROM pretrain_archive_record WHERE {key} IN ({marks})"
+_TAIL = "SELECT position, recorded_at FROM pretrain_archive_record ORDER BY position DESC LIMIT 1"
+_LAST_CHECKPOINT = "SELECT size, root FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
+_HEAD = "SELECT sequence, leaf FROM pretrain_archive_record WHERE stream = ? ORDER BY sequence DESC LIMIT 1"
+_RUN_OPENED = (
+    "SELECT r.record_id FROM pretrain_archive_run u JOIN pretrain_archive_record r ON r.position = u.position "
+    "WHERE u.run_uid = ?"
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A draft that passed every check which needs no database, with its hashed keys."""
+
+    draft: Draft
+    key: bytes
+    unique: bytes | None
+
+
+@dataclass(kw_only=True, slots=True)
+class _Batch:
+    """What one transaction is about to insert, and the state of the log that it grows from."""
+
+    position: int
+    now: str
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    edges: list[tuple[Any, ...]] = field(default_factory=list)
+    runs: list[tuple[Any, ...]] = field(default_factory=list)
+    leaves: dict[int, bytes] = field(default_factory=dict)
+
+
+def prepare(draft: Draft) -> Prepared:
+    """Check a draft against its kind; ``InputError`` names the field that does not fit."""
+    kind = KINDS.get(draft.kind)
+    if kind is None:
+        raise InputError("kind", draft.kind, "is not a kind of record", hint=f"Known: {', '.join(KINDS)}.")
+    if draft.schema_version != kind.version:
+        raise InputError("schema_version", draft.schema_version, f"{draft.kind} is written in {kind.version}")
+    try:
+        kind.model.model_validate(draft.payload)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        where = ".".join(map(str, (draft.kind, *first["loc"])))
+        raise InputError(where, first["input"], first["msg"]) from problem
+    if draft.kind == "run.opened" and draft.payload["run_uid"] != draft.stream:
+        raise InputError("stream", draft.stream, f"must be the run's uid {draft.payload['run_uid']!r}")
+    for name in (draft.stream, *(str(end) for edge in draft.edges for end in (edge.subject, edge.object))):
+        if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
+            raise InputError("name", name[:80] + "…", f"is longer than {LONGEST_NAME} bytes")
+    return Prepared(
+        draft=draft,
+        key=key_hash(draft.idempotency_key()),
+        unique=key_hash(draft.unique) if draft.unique else None,
+    )
+
+
+def append_in(session: Session, prepared: Sequence[Prepared], *, check_tail: bool = True) -> list[Record]:
+    """Place prepared drafts in the log; ``session`` holds the append lock. See ``Ledger.append``."""
+    tail = session.one(_TAIL)
+    batch = _Batch(position=int(tail[0]) + 1 if tail else 0, now=utc_now())
+    if check_tail:
+        _refuse_behind_checkpoint(session, batch.position)
+    known = _by_key(session, "idempotency_key", [item.key for item in prepared])
+    new = [item for item in prepared if item.key not in known]
+    uniques = [item.unique for item in new if item.unique is not None]
+    taken = _by_key(session, "unique_key", uniques) if uniques else {}
+    results: list[Record] = []
+    for item in prepared:
+        earlier = known.get(item.key)
+        if earlier is None:
+            _refuse_taken(session, item, taken)
+            earlier = known[item.key] = _place(session, item, batch)
+            if item.unique is not None:
+                taken[item.unique] = earlier
+        else:
+            _require_same(item.draft, earlier)
+        results.append(earlier)
+    session.many(_RECORD, batch.records)
+    session.many(_EDGE, batch.edges)
+    session.many(_RUN, batch.runs)
+    store_nodes(session, batch.leaves)
+    return results
+
+
+def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
+    """Give a draft its place in the log and in its stream, and hash it."""
+    draft = item.draft
+    stream = column_text(draft.stream)
+    if stream not in batch.heads:
+        row = session.one(_HEAD, (stream,))
+        batch.heads[stream] = (int(row[0]), bytes(row[1]).hex()) if row else (-1, "")
+    sequence, previous = batch.heads[stream]
+    body = _body(draft) | {
+        "record_id": new_id("rec"),
+        "sequence": sequence + 1,
+        "previous": previous,
+        "recorded_at": batch.now,
+    }
+    stored = encode(body)
+    leaf = leaf_hash(stored)
+    # Read back from the bytes, so that what a caller holds is what the ledger holds.
+    record = read_record(batch.position, stored, leaf)
+    batch.heads[stream] = (sequence + 1, leaf.hex())
+    batch.leaves[batch.position] = leaf
+    batch.records.append((*record_row(record), item.key, item.unique, leaf, bytes.fromhex(previous), stored))
+    batch.edges.extend(edge_rows(record))
+    if draft.kind == "run.opened":
+        batch.runs.append(run_row(record))
+    batch.position += 1
+    return record
+
+
+def record_row(record: Record) -> tuple[Any, ...]:
+    """The searchable columns of a record, as they follow from its stored body."""
+    return (
+        record.position,
+        record.record_id,
+        column_text(record.stream),
+        record.sequence,
+        record.kind,
+        record.attempt,
+        record.recorded_at,
+    )
+
+
+def edge_rows(record: Record) -> list[tuple[Any, ...]]:
+    """The edge rows of a record, as they follow from its stored body."""
+    return [
+        (
+            record.position,
+            ordinal,
+            column_text(str(edge.subject)),
+            edge.relation.value,
+            column_text(str(edge.object)),
+            record.recorded_at,
+        )
+        for ordinal, edge in enumerate(record.edges)
+    ]
+
+
+def run_row(record: Record) -> tuple[Any, ...]:
+    """The run row of a ``run.opened`` record, as it follows from its stored body."""
+    payload = record.payload
+    purpose = payload.get("purpose") or {}
+    shown = [
+        str(value or "")
+        for value in (
+            payload.get("project"),
+            payload.get("dag_id"),
+            payload.get("dag_run_id"),
+            payload.get("submitter"),
+            purpose.get("objective"),
+        )
+    ]
+    search = "\n".join((record.stream, *shown)).casefold()
+    return (
+        column_text(record.stream),
+        record.position,
+        *map(column_text, shown),
+        record.recorded_at,
+        column_text(search),
+    )
+
+
+def read_record(position: int, stored: bytes, leaf: bytes) -> Record:
+    """A record from its stored bytes."""
+    return Record.from_body(json.loads(stored), position=position, stored=stored, leaf=leaf.hex())
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """Canonical bytes of a record's body; ``InputError`` where canonical JSON cannot hold a value."""
+    try:
+        return canonical_bytes(value)
+    except ValueError as problem:
+        raise InputError(
+            "payload",
+            value.get("kind"),
+            f"has a value that canonical JSON cannot hold: {problem}",
+            hint="Numbers must be finite and integers below 2^53; write paths with identity.path_to_text.",
+        ) from problem
+
+
+def _body(draft: Draft) -> dict[str, Any]:
+    """The body of the record that a draft becomes, without what the ledger assigns."""
+    body = Record(
+        record_id="",
+        position=0,
+        sequence=0,
+        previous="",
+        recorded_at="",
+        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__},
+    ).body()
+    for name in _ASSIGNED:
+        del body[name]
+    return body
+
+
+def _by_key(session: Session, column: str, keys: Sequence[bytes]) -> dict[bytes, Record]:
+    found: dict[bytes, Record] = {}
+    for start in range(0, len(keys), _CHUNK):
+        chunk = keys[start : start + _CHUNK]
+        sql = _BY_KEY.format(key=column, marks=", ".join("?" * len(chunk)))
+        for key, position, leaf, stored in session.all(sql, chunk):
+            found[bytes(key)] = read_record(int(position), bytes(stored), bytes(leaf))
+    return found
+
+
+def _require_same(draft: Draft, earlier: Record) -> None:
+    """The known record of a repeated step must say what the step says now."""
+    before = earlier.body()
+    for name in _ASSIGNED:
+        del before[name]
+    now = _body(draft)
+    if encode(before) != encode(now):
+        names = sorted(name for name in now if encode({"": before[name]}) != encode({"": now[name]}))
+        raise IdempotencyConflictError(
+            f"The step already wrote record {earlier.record_id} ({draft.kind}) with other "
+            f"{', '.join(names)}; it was kept and nothing was written.",
+            hint="A new fact of the same step needs another ordinal, or a new try.",
+        )
+
+
+def _refuse_taken(session: Session, item: Prepared, taken: Mapping[bytes, Record]) -> None:
+    if item.unique is not None and item.unique in taken:
+        owner = taken[item.unique].record_id
+        name = re.sub(r"[^\x20-\x7e]", "?", item.draft.unique)
+        raise AlreadyRecordedError(f"The key {name!r} is taken by record {owner}.", record_id=owner)
+    if item.draft.kind == "run.opened":
+        row = session.one(_RUN_OPENED, (column_text(item.draft.stream),))
+        if row is not None:
+            raise AlreadyRecordedError(
+                f"The run {item.draft.stream} is already open by record {row[0]}.", record_id=str(row[0])
+            )
+
+
+def _refuse_behind_checkpoint(session: Session, size: int) -> None:
+    row = session.one(_LAST_CHECKPOINT)
+    if row is not None and int(row[0]) > size:
+        raise BehindAnchorError(
+            f"The database holds {size} records, but its last checkpoint was signed over {row[0]}: "
+            "records were removed.",
+            hint="Restore the newest copy, or sign a recovery record ('pretrain-archive ledger recover').",
+        )
