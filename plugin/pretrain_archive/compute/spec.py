@@ -1,0 +1,198 @@
+"""What a launch is, and the process it becomes: a pure function that a dry run can show."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.kinds import Budget, StopConditions
+
+WRAPPER = Path(__file__).with_name("wrapper.py")
+
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "SSL_CERT_FILE", "SSL_CERT_DIR", "PRETRAIN_ARCHIVE_IMAGE",
+)  # fmt: skip
+"""Variables that a program gets from the worker. All others stay out: a worker's environment holds secrets."""
+
+INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "NCCL_", "ASCEND_", "HCCL_", "OMP_", "MKL_", "OPENBLAS_")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobSpec:
+    """One attempt at a run.
+
+    ``work_folder`` is the attempt's own folder (see :func:`attempt_folder`): status, events, log and
+    configuration are kept there. ``program_folder`` is where the program starts (its code, for the git state).
+    ``resume_from`` is the folder of a verified checkpoint, ``resume_step`` its step. ``declared`` is the signed
+    environment, ``drift`` what a blocking difference from it does. ``target_steps`` counts as completion when
+    the program reports that step. ``spent_seconds`` are the accelerator seconds of earlier attempts.
+    """
+
+    run_uid: str
+    attempt: int
+    command: tuple[str, ...]
+    configuration: Mapping[str, Any]
+    data_manifest: Path | None
+    work_folder: Path
+    checkpoint_folder: Path
+    budget: Budget
+    stop: StopConditions
+    program_folder: Path | None = None
+    resume_from: Path | None = None
+    resume_step: int | None = None
+    allowed_variables: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    declared: Mapping[str, Any] | None = None
+    drift: str = "warn"
+    target_steps: int | None = None
+    spent_seconds: float = 0.0
+    grace_seconds: float = 2.5
+    heartbeat_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not self.run_uid or self.attempt < 1:
+            raise InputError("attempt", self.attempt, "an attempt needs a run and a number from 1")
+        if not self.command:
+            raise InputError("command", list(self.command), "is empty", hint="Name the training program.")
+        if not 0 <= self.grace_seconds <= 3:
+            raise InputError(
+                "grace_seconds", self.grace_seconds, "must be between 0 and 3",
+                hint="Airflow kills a task five seconds after it asked for its end.",
+            )  # fmt: skip
+
+    @property
+    def folder(self) -> Path:
+        """The working folder of the program."""
+        return self.program_folder or self.work_folder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessRequest:
+    """A process to start: nothing here is read from the machine, so a dry run can show it.
+
+    ``files`` are written before the start; ``status``, ``events`` and ``log`` are written by the processes.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    files: Mapping[Path, bytes]
+    status: Path
+    events: Path
+    log: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request as plain JSON; of the variables only those that this package sets."""
+        own = {k: v for k, v in self.environment.items() if k.startswith("PRETRAIN_ARCHIVE_")}
+        return {
+            "argv": list(self.argv),
+            "environment": own,
+            "inherited": sorted(set(self.environment) - set(own)),
+            "folder": str(self.folder),
+            "files": {str(path): len(content) for path, content in self.files.items()},
+            "log": str(self.log),
+        }
+
+
+def attempt_folder(work_root: Path, run_uid: str, attempt: int) -> Path:
+    """The folder of one attempt below the work root."""
+    return work_root / run_uid / f"attempt-{attempt}"
+
+
+def program_environment(spec: JobSpec, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What the program gets: a few usual variables, those the policy allows, and the contract's."""
+    names = {*INHERITED, *spec.allowed_variables}
+    base = {k: v for k, v in inherited.items() if k in names or k.startswith(INHERITED_PREFIXES)}
+    folder = spec.work_folder
+    return {
+        **base,
+        **spec.variables,
+        "PRETRAIN_ARCHIVE_RUN_UID": spec.run_uid,
+        "PRETRAIN_ARCHIVE_ATTEMPT": str(spec.attempt),
+        "PRETRAIN_ARCHIVE_CONFIG": str(folder / "config.json"),
+        "PRETRAIN_ARCHIVE_DATA_MANIFEST": str(spec.data_manifest or ""),
+        "PRETRAIN_ARCHIVE_CHECKPOINT_DIR": str(spec.checkpoint_folder),
+        "PRETRAIN_ARCHIVE_RESUME_FROM": str(spec.resume_from or ""),
+        "PRETRAIN_ARCHIVE_EVENTS": str(folder / "events.jsonl"),
+    }
+
+
+def wall_limit_seconds(spec: JobSpec) -> float:
+    """Seconds after which the job must be over by wall time or budget, whichever is first."""
+    share = max(1, spec.budget.accelerators)
+    left = max(0.0, spec.budget.minutes * 60 * share - spec.spent_seconds) / share
+    return min(spec.stop.wall_minutes * 60, left)
+
+
+def build_process(
+    spec: JobSpec, *, inherited: Mapping[str, str], python: str = sys.executable, parent: int = 0
+) -> ProcessRequest:
+    """Turn a specification into the wrapper's process. Pure.
+
+    ``inherited`` is the worker's environment, ``python`` runs the wrapper, ``parent`` is the process that the
+    wrapper follows (0: whoever starts it).
+    """
+    folder = spec.work_folder
+    # The wrapper's own limit is a backstop for a worker that hangs; the stop rules come first and are recorded.
+    limit = wall_limit_seconds(spec) + 15
+    argv = [
+        python, "-u", str(WRAPPER), "--status", str(folder / "status.jsonl"), "--folder", str(spec.folder),
+        "--allow", ",".join(spec.allowed_variables), "--moment", "resume" if spec.resume_from else "start",
+        "--parent", str(parent), "--grace", f"{spec.grace_seconds:g}",
+        "--heartbeat", f"{spec.heartbeat_seconds:g}", "--max-seconds", f"{limit:.1f}", "--", *spec.command,
+    ]  # fmt: skip
+    configuration = json.dumps(dict(spec.configuration), ensure_ascii=False, indent=2, sort_keys=True)
+    return ProcessRequest(
+        argv=tuple(argv),
+        environment=program_environment(spec, inherited),
+        folder=spec.folder,
+        files={folder / "config.json": configuration.encode()},
+        status=folder / "status.jsonl",
+        events=folder / "events.jsonl",
+        log=folder / "log.txt",
+    )
+
+
+def check_command(command: tuple[str, ...], *, folder: Path, path: str | None = None) -> str:
+    """The program's file; raises ``InputError`` that names field, value and remedy if it cannot be started."""
+    if not command or not command[0]:
+        raise InputError("command", list(command), "is empty", hint="Name the training program.")
+    if not folder.is_dir():
+        raise InputError(
+            "program_folder", str(folder), "is not a folder", hint="Create it, or name another one."
+        )
+    program = command[0]
+    if os.sep in program:
+        file = folder / program
+        if not file.exists():
+            raise InputError(
+                "command", program, "there is no such file", hint=f"Relative paths start at {str(folder)!r}."
+            )
+        if not file.is_file() or not os.access(file, os.X_OK):
+            raise InputError(
+                "command", program, "is not an executable file",
+                hint="Make it executable (chmod +x), or start it through its interpreter.",
+            )  # fmt: skip
+        return str(file)
+    found = shutil.which(program, path=path)
+    if not found:
+        raise InputError(
+            "command",
+            program,
+            "no such program on PATH",
+            hint="Install it on the worker, or give its full path.",
+        )
+    script = next((word for word in command[1:2] if word.endswith(".py")), None)
+    if script and not (folder / script).is_file():
+        raise InputError(
+            "command", script, "there is no such script", hint=f"Relative paths start at {str(folder)!r}."
+        )
+    return found

@@ -1,0 +1,156 @@
+"""When a job is stopped: tiny pure rules over a small state."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from pretrain_archive.compute.spec import JobSpec, wall_limit_seconds
+from pretrain_archive.domain.kinds import StopConditions, StopFired
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobState:
+    """What the rules look at. Seconds count from the start of the attempt.
+
+    ``progress_at`` is when the highest step last rose (a chatty log is no progress). ``worst_loss`` is
+    the highest loss so far, or one that is not finite (step, value). ``evidence_failing_since`` is when writing evidence began to fail, None while it works.
+    """
+
+    seconds: float
+    attempt: int
+    last_step: int | None = None
+    last_checkpoint_step: int | None = None
+    progress_at: float = 0.0
+    worst_loss: tuple[int, float] | None = None
+    evidence_failing_since: float | None = None
+
+    def fired(self, rule: str, observed: str, limit: str) -> StopFired:
+        """The record of a rule that ended the job."""
+        return StopFired.model_validate(
+            {
+                "attempt": self.attempt,
+                "rule": rule,
+                "observed": observed,
+                "limit": limit,
+                "last_step": self.last_step,
+                "last_checkpoint_step": self.last_checkpoint_step,
+            }
+        )
+
+
+class StopRule(Protocol):
+    """One reason to stop."""
+
+    def check(self, state: JobState) -> StopFired | None:
+        """The record to write if the job must stop now, else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallTime:
+    """The attempt lasts too long."""
+
+    minutes: float
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        if state.seconds < self.minutes * 60:
+            return None
+        return state.fired("wall_time", f"{state.seconds:.1f} s", f"{self.minutes * 60:.1f} s")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent:
+    """The run's accelerator minutes are used up, earlier attempts included; without accelerators one counts."""
+
+    minutes: float
+    accelerators: int
+    spent_seconds: float = 0.0
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        share = max(1, self.accelerators)
+        used, limit = self.spent_seconds + state.seconds * share, self.minutes * 60 * share
+        if used < limit:
+            return None
+        return state.fired("budget", f"{used:.1f} accelerator seconds", f"{limit:.1f} accelerator seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class NanLoss:
+    """The loss is not a finite number."""
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        if state.worst_loss is None or math.isfinite(state.worst_loss[1]):
+            return None
+        return state.fired(
+            "nan_loss", f"{state.worst_loss[1]} at step {state.worst_loss[0]}", "a finite loss"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The loss went above a limit."""
+
+    max_loss: float
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        if state.worst_loss is None or not state.worst_loss[1] > self.max_loss:
+            return None
+        return state.fired(
+            "divergence", f"{state.worst_loss[1]:g} at step {state.worst_loss[0]}", f"{self.max_loss:g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoProgress:
+    """No higher step for too long."""
+
+    minutes: float
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        idle = state.seconds - state.progress_at
+        if idle < self.minutes * 60:
+            return None
+        where = "no step" if state.last_step is None else f"no step after {state.last_step}"
+        return state.fired("no_progress", f"{where} for {idle:.1f} s", f"{self.minutes * 60:.1f} s")
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceLost:
+    """What happens can no longer be written down; a run without evidence is worth nothing."""
+
+    seconds: float = 120.0
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        if state.evidence_failing_since is None:
+            return None
+        failing = state.seconds - state.evidence_failing_since
+        if failing < self.seconds:
+            return None
+        return state.fired("evidence", f"no evidence written for {failing:.1f} s", f"{self.seconds:.1f} s")
+
+
+def rules_of(spec: JobSpec, *, evidence_seconds: float = 120.0) -> tuple[StopRule, ...]:
+    """The rules of a job, the most telling first."""
+    stop: StopConditions = spec.stop
+    rules: list[StopRule] = []
+    if stop.stop_on_nan:
+        rules.append(NanLoss())
+    if stop.max_loss is not None:
+        rules.append(Divergence(stop.max_loss))
+    budget = BudgetSpent(spec.budget.minutes, spec.budget.accelerators, spec.spent_seconds)
+    wall = WallTime(stop.wall_minutes)
+    by_budget = wall_limit_seconds(spec) < stop.wall_minutes * 60
+    rules += [budget, wall] if by_budget else [wall, budget]
+    return (*rules, NoProgress(stop.no_progress_minutes), EvidenceLost(evidence_seconds))
+
+
+def first_stop(rules: tuple[StopRule, ...], state: JobState) -> StopFired | None:
+    """What the first rule that fires says, or None."""
+    return next((fired for rule in rules if (fired := rule.check(state))), None)
