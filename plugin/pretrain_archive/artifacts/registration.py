@@ -109,7 +109,7 @@ def _read(folder: Path, claim: Claim) -> CheckpointRegistered:
         components=seen.components,
         tensors=len(seen.tensors) if seen.tensors else None,
         tensors_digest=_tensors_digest(seen) if seen.tensors else None,
-        snapshot=claim.snapshot,
+        snapshot=claim.snapshot.removeprefix("snapshot:"),
         configuration_digest=claim.configuration_digest,
         data_position=seen.data_position,
         responsible=claim.responsible,

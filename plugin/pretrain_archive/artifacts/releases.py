@@ -1,0 +1,177 @@
+"""A release: made once per run, only on an approved close decision with the outcome "register".
+
+The ledger's unique key ``release/RUN`` decides between retries and parallel closes: exactly one record is
+written, and everyone else is handed that one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
+from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.kinds import (
+    CandidateNamed,
+    CheckpointRegistered,
+    EvaluationReported,
+    GateDecision,
+    ReleaseMade,
+    read_payload,
+)
+from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.port import Ledger
+
+KIND = "release.made"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Terms:
+    """What a release says of itself (R104, R105, R113). Every text and list must be filled."""
+
+    name: str
+    version: str
+    applicable: list[str]
+    not_applicable: list[str]
+    known_limits: list[str]
+    rollback: str
+    take_down: str
+    usage_scope: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """The run's one release; ``created`` is False when it stood already."""
+
+    release: ReleaseMade
+    record: Record
+    created: bool
+
+
+def make_release(
+    ledger: Ledger,
+    *,
+    run_uid: str,
+    decision: Record,
+    candidate: CandidateNamed,
+    terms: Terms,
+    actor: Actor,
+    origin: Origin,
+    ordinal: int = 0,
+) -> Released:
+    """Record the release that ``decision`` allows, or return the one that stands.
+
+    The caller has proven that ``decision`` is fresh; here it must be the run's newest close decision, approve,
+    and say "register". Raises :class:`RefusedError` listing everything that is missing, or naming both
+    releases if another one of this run stands.
+    """
+    view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
+    problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate), *_gaps(terms)]
+    if problems:
+        raise RefusedError(f"run {run_uid} is not released", reasons=tuple(problems))
+    payload = _payload(run_uid, candidate, terms)
+    standing = view.last(ReleaseMade)
+    if standing is not None:
+        return _known(payload, standing[0])
+    draft = _draft(run_uid, payload, candidate, decision, actor=actor, origin=origin, ordinal=ordinal)
+    try:
+        record = ledger.append([draft])[0]
+    except AlreadyRecordedError:
+        standing = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND])).last(ReleaseMade)
+        if standing is None:
+            raise
+        return _known(payload, standing[0])
+    return Released(release=read_payload(record, ReleaseMade), record=record, created=True)
+
+
+def _known(payload: ReleaseMade, record: Record) -> Released:
+    release = read_payload(record, ReleaseMade)
+    if release != payload:
+        raise RefusedError(
+            f"this run released {release.name} {release.version} ({release.checkpoint_digest}); "
+            f"{payload.name} {payload.version} ({payload.checkpoint_digest}) is another one.",
+            hint="A run is released once; open a new run for another release.",
+        )
+    return Released(release=release, record=record, created=False)
+
+
+def _payload(run_uid: str, candidate: CandidateNamed, terms: Terms) -> ReleaseMade:
+    return ReleaseMade(
+        release_id="rel_" + hashlib.sha256(f"{run_uid}\n{candidate.candidate_id}".encode()).hexdigest()[:32],
+        name=terms.name,
+        version=terms.version,
+        candidate_id=candidate.candidate_id,
+        checkpoint_digest=candidate.checkpoint_digest,
+        applicable=terms.applicable,
+        not_applicable=terms.not_applicable,
+        known_limits=terms.known_limits,
+        rollback=terms.rollback,
+        take_down=terms.take_down,
+        usage_scope=terms.usage_scope,
+    )
+
+
+def _draft(
+    run_uid: str,
+    payload: ReleaseMade,
+    candidate: CandidateNamed,
+    decision: Record,
+    *,
+    actor: Actor,
+    origin: Origin,
+    ordinal: int,
+) -> Draft:
+    this = Ref(type="release", id=payload.release_id, version=payload.version.replace("@", "%40"))
+    person = Ref(type="person", id=read_payload(decision, GateDecision).person_id)
+    source = Ref(type="candidate", id=candidate.candidate_id)
+    signed = Ref(type="decision", id=decision.record_id)
+    return Draft(
+        stream=run_uid,
+        kind=KIND,
+        payload=payload.to_json(),
+        actor=actor,
+        origin=origin,
+        attempt=decision.attempt,
+        ordinal=ordinal,
+        unique=f"release/{run_uid}",
+        edges=(
+            Edge(subject=this, relation=Relation.WAS_DERIVED_FROM, object=source),
+            Edge(subject=this, relation=Relation.USED, object=signed),
+            Edge(subject=this, relation=Relation.WAS_ATTRIBUTED_TO, object=person),
+        ),
+    )
+
+
+def _decision_problems(view: RunView, decision: Record) -> list[str]:
+    if decision.kind != "gate.decision" or decision.stream != view.run_uid:
+        return ["the close decision of this run is missing"]
+    newest = view.decision("close")
+    if newest is None or newest[0].record_id != decision.record_id:
+        return ["the decision is not the newest one of this run's close gate"]
+    fact = newest[1]
+    problems = [] if fact.decision == "approve" else ["the close gate was not approved"]
+    if fact.outcome != "register":
+        problems.append(f"the close gate decided {fact.outcome or 'no outcome'!r}, not 'register'")
+    return problems
+
+
+def _candidate_problems(view: RunView, candidate: CandidateNamed) -> list[str]:
+    facts = [fact for _, fact in view.all(CandidateNamed) if fact.candidate_id == candidate.candidate_id]
+    if not facts or facts[-1] != candidate:
+        return ["the candidate is not recorded like this in this run"]
+    problems = [] if candidate.kept else ["the candidate was dropped"]
+    digests = {fact.digest for _, fact in view.all(CheckpointRegistered)}
+    if candidate.checkpoint_digest not in digests:
+        problems.append("the candidate's checkpoint is not registered")
+    measured = [e for _, e in view.all(EvaluationReported) if e.evaluation_id == candidate.evaluation_id]
+    if not any(entry.passed for entry in measured):
+        problems.append("the candidate's evaluation is not recorded as passed")
+    return problems
+
+
+def _gaps(terms: Terms) -> list[str]:
+    names = ("name", "version", "applicable", "not_applicable", "known_limits", "rollback", "take_down")
+    return [
+        f"{name.replace('_', ' ')} is missing" for name in (*names, "usage_scope") if not getattr(terms, name)
+    ]
