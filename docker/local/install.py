@@ -93,11 +93,11 @@ def install_torch() -> None:
                             requirement, capture=True))  # fmt: skip
     version = report["install"][0]["metadata"]["version"]
     if sys.platform == "darwin" or "+cpu" in version:
-        pip("install", "--quiet", "--no-compile", "--no-deps", requirement)
+        pip("install", "-qq", "--no-compile", "--no-deps", requirement)
     elif reachable(CPU_BUILDS):
-        pip("install", "--quiet", "--no-compile", "--no-deps", "--index-url", CPU_BUILDS, requirement)
+        pip("install", "-qq", "--no-compile", "--no-deps", "--index-url", CPU_BUILDS, requirement)
     else:
-        pip("install", "--quiet", "--no-compile", requirement)
+        pip("install", "-qq", "--no-compile", requirement)
 
 
 def install() -> None:
@@ -105,9 +105,9 @@ def install() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "requirements.txt"
         file.write_text("\n".join(pins(torch=False)) + "\n", encoding="utf-8")
-        pip("install", "--quiet", "--no-deps", "--no-compile", "--requirement", str(file))
+        pip("install", "-qq", "--no-deps", "--no-compile", "--requirement", str(file))
     install_torch()
-    pip("install", "--quiet", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", str(ROOT))
+    pip("install", "-qq", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", str(ROOT))
     # Airflow starts five processes that each import hundreds of modules: compiled once, they start in half the
     # time. A few packages ship templates that are no Python; they do not matter here.
     libraries = sorted(VENV.glob("lib/python3*/site-packages"))
