@@ -1,0 +1,272 @@
+"""What a package carries besides records: evidence files, and references to what is not copied.
+
+Small reports are copied byte for byte and re-hashed against the digest that their record names. Data and
+checkpoints stay where they are: a reference tells digest, size, location and who may look. Bytes that no
+longer fit their digest are never copied: the reference says *changed*, with what was found.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+from pretrain_archive.artifacts.location import to_path
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.storage.port import ObjectStore
+
+COPY_LIMIT = 4 << 20
+"""Bytes: a larger object is referenced, not copied."""
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A file of the package; ``record`` and ``field`` say which record names its digest, empty if none."""
+
+    path: str
+    data: bytes
+    record: str = ""
+    field: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reference:
+    """Something that is not copied: digest, location and access boundary (R009, R221)."""
+
+    id: str
+    record: str
+    field: str
+    digest: str
+    location: str
+    size: int | None
+    access: str
+    verdict: Verdict
+    check: str
+    found: str = ""
+    files: tuple[dict[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reference as plain JSON."""
+        return {
+            "id": self.id,
+            "record": self.record,
+            "field": self.field,
+            "digest": self.digest,
+            "location": self.location,
+            "size": self.size,
+            "access": self.access,
+            "verdict": self.verdict.value,
+            "check": self.check,
+            "found": self.found,
+            "files": list(self.files),
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What was gathered."""
+
+    parts: tuple[Part, ...]
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Source:
+    """Bytes that a record names: where they are, under which digest, and the name of the copy."""
+
+    record: Record
+    field: str
+    digest: str
+    uri: str
+    name: str
+    access: str
+
+
+@dataclass(kw_only=True, slots=True)
+class _Collector:
+    store: ObjectStore
+    parts: list[Part] = field(default_factory=list)
+    references: list[Reference] = field(default_factory=list)
+
+    def take(self, source: _Source) -> None:
+        """Copy small bytes that fit their digest; refer to the rest."""
+        size, found, data = _read(self.store, source.uri)
+        where = f"evidence/{source.name}"
+        if found == source.digest and data is not None:
+            self.parts.append(Part(path=where, data=data, record=source.record.record_id, field=source.field))
+            return
+        if found is None:
+            verdict, check = Verdict.UNRECORDED, "the location could not be read when the package was written"
+        elif found == source.digest:
+            verdict, check = (
+                Verdict.VERIFIED,
+                "read and hashed when the package was written; too large to copy",
+            )
+        else:
+            verdict, check = Verdict.CHANGED, "read and hashed when the package was written"
+        self.references.append(
+            Reference(
+                id=source.name,
+                record=source.record.record_id,
+                field=source.field,
+                digest=source.digest,
+                location=source.uri,
+                size=size,
+                access=source.access,
+                verdict=verdict,
+                check=check,
+                found=found or "",
+            )
+        )
+
+
+def collect(store: ObjectStore, view: RunView) -> Evidence:
+    """Gather evidence and references of a run; reads the store, writes nothing."""
+    collector = _Collector(store=store)
+    for source in _sources(view):
+        collector.take(source)
+    collector.references += _checkpoints(view)
+    collector.parts += _derived(view)
+    return Evidence(parts=tuple(collector.parts), references=tuple(collector.references))
+
+
+def _sources(view: RunView) -> Iterator[_Source]:
+    owner = (view.opened.people if view.opened else {}).get("data_owner") or "the data owner"
+    data = f"readers of the object store; ask {owner}"
+    for record, snapshot in view.all(kinds.SnapshotCreated):
+        yield _Source(
+            record=record, field="manifest_digest", digest=snapshot.manifest_digest, access=data,
+            uri=snapshot.manifest_uri, name=f"{record.sequence:06d}-snapshot-manifest.json",
+        )  # fmt: skip
+    for record, split in view.all(kinds.SplitCreated):
+        yield _Source(
+            record=record, field="split_digest", digest=split.split_digest, access=data,
+            uri=split.split_uri, name=f"{record.sequence:06d}-split.json",
+        )  # fmt: skip
+    for record, quality in view.all(kinds.QualityReported):
+        yield _Source(
+            record=record, field="report_digest", digest=quality.report_digest, access=data,
+            uri=quality.report_uri, name=f"{record.sequence:06d}-quality-report.json",
+        )  # fmt: skip
+    for record, report in view.all(kinds.EvaluationReported):
+        yield _Source(
+            record=record, field="report_digest", digest=report.report_digest, access="readers of the object store",
+            uri=report.report_uri, name=f"{record.sequence:06d}-evaluation-report.json",
+        )  # fmt: skip
+    for record, ended in view.all(kinds.AttemptEnded):
+        if ended.log_uri and ended.log_digest:
+            yield _Source(
+                record=record, field="log_digest", digest=ended.log_digest, uri=ended.log_uri,
+                name=f"{record.sequence:06d}-attempt-{ended.attempt}.log",
+                access="operators of the platform; may hold paths and host names",
+            )  # fmt: skip
+
+
+def _checkpoints(view: RunView) -> Iterator[Reference]:
+    gone = {p.ref.partition(":")[2] for _, p in view.all(kinds.TombstoneWritten)}
+    for record, checkpoint in view.all(kinds.CheckpointRegistered):
+        deleted = checkpoint.checkpoint_id in gone
+        yield Reference(
+            id=f"checkpoint-{checkpoint.checkpoint_id}",
+            record=record.record_id,
+            field="digest",
+            digest=checkpoint.digest,
+            location="" if deleted else checkpoint.location,
+            size=sum(file.size for file in checkpoint.files),
+            access=f"{checkpoint.artifact_class} class; ask {checkpoint.responsible}",
+            verdict=Verdict.VERIFIED,
+            check="deleted by policy, tombstone in the records"
+            if deleted
+            else "every file hashed at registration",
+            files=tuple(file.model_dump(mode="json") for file in checkpoint.files),
+        )
+
+
+def _derived(view: RunView) -> Iterator[Part]:
+    """Files made from records: for people and tools, each with the same content as the records."""
+    declared, environment = view.last(kinds.ConfigurationDeclared), view.last(kinds.EnvironmentDeclared)
+    if declared:
+        yield Part(
+            path="evidence/configuration.json", data=canonical_bytes(declared[0].payload["configuration"])
+        )
+    if environment:
+        yield Part(
+            path="evidence/environment.json", data=canonical_bytes(environment[0].payload["environment"])
+        )
+    yield Part(path="evidence/timeline.json", data=pretty({"events": timeline(view)}))
+    yield Part(path="evidence/metrics.csv", data=metrics_csv(view))
+
+
+def pretty(value: Any) -> bytes:
+    """JSON for people: indented, sorted, UTF-8, one newline at the end."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+QUIET = {"metrics.recorded"}
+"""Kinds that are evidence but no event of their own."""
+
+
+def timeline(view: RunView) -> list[dict[str, Any]]:
+    """What happened, oldest first: time, kind, attempt, who, and the record behind it."""
+    return [
+        {
+            "at": record.recorded_at,
+            "kind": record.kind,
+            "attempt": record.attempt or None,
+            "who": record.actor.name,
+            "actor": record.actor.type,
+            "record": record.record_id,
+            "sequence": record.sequence,
+        }
+        for record in view.records
+        if record.kind not in QUIET
+    ]
+
+
+def metrics_csv(view: RunView) -> bytes:
+    """Every metric point as the program reported it; an empty value is explained by ``not_finite``."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["attempt", "name", "step", "tokens", "value", "not_finite", "at"])
+    for _, batch in view.all(kinds.MetricsRecorded):
+        for p in batch.points:
+            value = "" if p.value is None else repr(p.value)
+            writer.writerow([batch.attempt, p.name, p.step, p.tokens, value, p.not_finite, p.at or ""])
+    return out.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _read(store: ObjectStore, uri: str) -> tuple[int | None, str | None, bytes | None]:
+    """(size, digest, bytes if small) of what a location holds; all None where it cannot be read."""
+    try:
+        with _open(store, uri) as handle:
+            digest, size, kept = hashlib.sha256(), 0, bytearray()
+            while block := handle.read(BLOCK):
+                digest.update(block)
+                size += len(block)
+                if size <= COPY_LIMIT:
+                    kept += block
+    except (OSError, StorageError):
+        return None, None, None
+    return size, f"sha256:{digest.hexdigest()}", bytes(kept) if size <= COPY_LIMIT else None
+
+
+def _open(store: ObjectStore, uri: str) -> BinaryIO:
+    prefix = store.location("x")[:-1]
+    if uri.startswith(prefix):
+        return store.open(unquote(uri[len(prefix) :]))
+    path = to_path(uri)
+    if path is not None:
+        return Path(path).open("rb")
+    return store.open(uri)
