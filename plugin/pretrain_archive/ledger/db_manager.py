@@ -16,7 +16,7 @@ from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.ledger import migrate, tables
 
 
-class LedgerDBManager(BaseDBManager):  # type: ignore[misc]
+class LedgerDBManager(BaseDBManager):
     """Creates and upgrades the ledger; never drops it, since it must outlive ``airflow db reset``."""
 
     metadata = tables.metadata
@@ -38,7 +38,7 @@ class LedgerDBManager(BaseDBManager):  # type: ignore[misc]
         """Run the migrations: only they make the triggers that keep the log append-only."""
         migrate.migrate(config.database_url())
 
-    def initdb(self, use_migration_files: bool = False) -> None:  # noqa: ARG002, FBT002
+    def initdb(self, use_migration_files: bool = False) -> None:  # noqa: ARG002
         """Create or upgrade the ledger."""
         migrate.migrate(config.database_url())
 
@@ -46,8 +46,8 @@ class LedgerDBManager(BaseDBManager):  # type: ignore[misc]
         self,
         to_revision: str | None = None,
         from_revision: str | None = None,  # noqa: ARG002
-        show_sql_only: bool = False,  # noqa: FBT002
-        use_migration_files: bool = False,  # noqa: ARG002, FBT002
+        show_sql_only: bool = False,
+        use_migration_files: bool = False,  # noqa: ARG002
     ) -> None:
         """Upgrade the ledger to ``to_revision`` or to this release."""
         if show_sql_only:
@@ -58,7 +58,10 @@ class LedgerDBManager(BaseDBManager):  # type: ignore[misc]
         migrate.migrate(config.database_url(), to=to_revision or "head")
 
     def downgrade(
-        self, to_revision: str, from_revision: str | None = None, show_sql_only: bool = False
+        self,
+        to_revision: str,
+        from_revision: str | None = None,  # noqa: ARG002
+        show_sql_only: bool = False,  # noqa: ARG002
     ) -> None:
         """Refuse: a release that needs an older ledger is installed with a database of its own."""
         raise LedgerError(
@@ -69,7 +72,7 @@ class LedgerDBManager(BaseDBManager):  # type: ignore[misc]
     def drop_tables(self, connection: Any) -> None:
         """Do nothing: ``airflow db reset`` empties Airflow, the ledger outlives it (its own database)."""
 
-    def resetdb(self, skip_init: bool = False, use_migration_files: bool = False) -> None:  # noqa: ARG002, FBT002
+    def resetdb(self, skip_init: bool = False, use_migration_files: bool = False) -> None:  # noqa: ARG002
         """Keep every record and bring the ledger to this release."""
         if not skip_init:
             migrate.migrate(config.database_url())

@@ -102,8 +102,8 @@ def _refuse_on_sqlite(table: str) -> None:
     op.execute(f"CREATE TRIGGER {name}_no_update BEFORE UPDATE ON {name} {refuse}")
     op.execute(f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} {refuse}")
     op.execute(
-        f"CREATE TRIGGER {name}_no_replace BEFORE INSERT ON {name} "
-        f"WHEN EXISTS (SELECT 1 FROM {name} WHERE {TAKEN[table]}) {refuse}"  # noqa: S608 - constants only
+        f"CREATE TRIGGER {name}_no_replace BEFORE INSERT ON {name} "  # noqa: S608 - constants only
+        f"WHEN EXISTS (SELECT 1 FROM {name} WHERE {TAKEN[table]}) {refuse}"
     )
 
 

@@ -1,0 +1,1 @@
+"""Revisions: running number, package version, what they do."""
