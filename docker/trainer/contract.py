@@ -1,0 +1,111 @@
+"""What this program and whoever starts it agree on: variables in, events out.
+
+Variables (all start with ``PRETRAIN_ARCHIVE_``): ``RUN_UID``, ``ATTEMPT``, ``CONFIG`` (JSON file),
+``DATA_MANIFEST`` (JSON Lines), ``CHECKPOINT_DIR``, ``RESUME_FROM`` (a checkpoint folder, or empty), ``EVENTS``
+(JSON Lines, appended). The evaluation gets ``EVALUATION`` (the file it writes) instead of the last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+PREFIX = "PRETRAIN_ARCHIVE_"
+WRONG_INPUT = 2
+
+
+class TrainerError(Exception):
+    """The program cannot go on; the text says what was expected, what came and what to do."""
+
+
+def required(environment: Mapping[str, str], *names: str) -> tuple[str, ...]:
+    """Values of the named variables (without prefix); raises :class:`TrainerError` naming all that are missing."""
+    missing = [PREFIX + name for name in names if not environment.get(PREFIX + name)]
+    if missing:
+        raise TrainerError(
+            f"environment: {', '.join(missing)} not set. This program is started with the variables of its "
+            "contract; see contract.py."
+        )
+    return tuple(environment[PREFIX + name] for name in names)
+
+
+def optional_path(environment: Mapping[str, str], name: str) -> Path | None:
+    """A path variable that may be empty or absent."""
+    value = environment.get(PREFIX + name, "")
+    return Path(value) if value else None
+
+
+def run(name: str, main: Callable[[], int]) -> int:
+    """Call ``main``; a :class:`TrainerError` becomes one line on standard error and exit status 2."""
+    try:
+        return main()
+    except TrainerError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return WRONG_INPUT
+
+
+class Events:
+    """Appends events, each as one line in one write, so that a reader never sees half a line of another process.
+
+    ``None`` as path writes nothing: that is what processes other than the first get.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._descriptor: int | None = None
+        if path is None:
+            return
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise TrainerError(
+                f"{PREFIX}EVENTS {path}: cannot be opened for appending: {error.strerror}. Check the folder."
+            ) from error
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def metric(self, name: str, value: float, *, step: int, tokens: int) -> None:
+        """One observation. A value that is not finite is written as NaN or Infinity, so that readers can act."""
+        self._write(
+            {"event": "metric", "name": name, "step": step, "tokens": tokens, "value": value, "at": now()}
+        )
+
+    def data_read(self, *, step: int, seconds: float, size: int) -> None:
+        """Time spent on reading and assembling ``size`` bytes of data since the last such event."""
+        self._write(
+            {"event": "data_read", "step": step, "seconds": round(seconds, 6), "bytes": size, "at": now()}
+        )
+
+    def checkpoint(self, path: Path, *, step: int, tokens: int) -> None:
+        """A checkpoint is durable at ``path``."""
+        self._write({"event": "checkpoint", "path": str(path), "step": step, "tokens": tokens, "at": now()})
+
+    def note(self, text: str, **more: Any) -> None:
+        """Anything worth a line on the timeline."""
+        self._write({"event": "note", "text": text, "at": now(), **more})
+
+    def _write(self, event: Mapping[str, Any]) -> None:
+        if self._descriptor is None:
+            return
+        line = (json.dumps(event) + "\n").encode()
+        written = os.write(self._descriptor, line)
+        while written < len(line):  # only when the disk fills up: the next call then raises
+            written += os.write(self._descriptor, line[written:])
+
+
+def now() -> str:
+    """The present time, RFC 3339 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
