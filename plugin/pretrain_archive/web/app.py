@@ -1,0 +1,280 @@
+"""The pages in Airflow's UI: one FastAPI application, mounted by Airflow's API server.
+
+Airflow mounts plugin applications without any login, so every route here asks for Airflow's user, and every
+route about a run asks for the permission to read that run's Dag. A run that is not there and a run that may
+not be read get the same answer. Nothing here changes anything: decisions go through Airflow's own endpoint.
+"""
+
+import json
+import logging
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from pretrain_archive.domain import kinds, merkle
+from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.web.headers import SecurityHeaders
+from pretrain_archive.web.login import UserDep, login_url, may_answer, may_read, readable
+from pretrain_archive.web.read_gate import gate_page
+from pretrain_archive.web.read_run import run_page
+from pretrain_archive.web.read_runs import STATES, runs_page
+from pretrain_archive.web.render import STATIC, Links, label, page, static_file
+from pretrain_archive.web.sources import Configured, KnownDags, Sources, opened_record, whole_run
+from pretrain_archive.web.texts import Text, say
+
+log = logging.getLogger(__name__)
+router = APIRouter()
+
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
+
+
+def sources_of(request: Request) -> Sources:
+    """What this application reads from."""
+    sources: Sources = request.app.state.sources
+    return sources
+
+
+SourcesDep = Annotated[Sources, Depends(sources_of)]
+
+
+def readable_run(run_uid: str, user: UserDep, sources: SourcesDep) -> RunView:
+    """The whole run, if it exists and this person may read its Dag; else 403 in both cases."""
+    ledger = sources.ledger()
+    opened = opened_record(ledger, run_uid)
+    if opened is None or not may_read(user, str(opened.payload.get("dag_id", ""))):
+        raise HTTPException(status_code=403)
+    return whole_run(ledger, run_uid)
+
+
+RunDep = Annotated[RunView, Depends(readable_run)]
+
+
+@router.get("/", response_class=RedirectResponse)
+def start(request: Request, _user: UserDep) -> Response:
+    """The list of runs is the first page."""
+    return RedirectResponse(Links(request).runs(), status_code=303)
+
+
+@router.get("/runs")
+def list_runs(
+    request: Request,
+    user: UserDep,
+    sources: SourcesDep,
+    q: str = "",
+    state: str = "",
+    before: Annotated[int | None, Query(ge=0)] = None,
+) -> Response:
+    """The runs that this person may read: waiting gates first, then newest first."""
+    ledger = sources.ledger()
+    known: KnownDags = request.app.state.known
+    allowed = readable(user, known.names(ledger))
+    wanted = state if state in STATES else ""
+    found = runs_page(ledger, dag_ids=allowed, text=q.strip(), state=wanted, before=before)
+    return page(
+        request,
+        "runs.html",
+        title=say("runs"),
+        runs=found,
+        q=q,
+        state=wanted,
+        states=STATES,
+        before=before,
+    )
+
+
+@router.get("/at")
+def at_dag_run(
+    request: Request,
+    user: UserDep,
+    sources: SourcesDep,
+    dag_id: str,
+    dag_run_id: str,
+    task_id: str = "",
+    gate: str = "",
+) -> Response:
+    """Where Airflow's tabs and links land: the newest run of a Dag run, or the gate of a task."""
+    if not may_read(user, dag_id):
+        raise HTTPException(status_code=403)
+    ledger = sources.ledger()
+    rows = ledger.runs(RunQuery(dag_ids=(dag_id,), dag_run_id=dag_run_id, limit=1))
+    if not rows:
+        return page(
+            request,
+            "message.html",
+            title=say("error.norun"),
+            status=404,
+            texts=[say("error.norun.text")],
+            code=dag_run_id,
+        )
+    links, run_uid = Links(request), rows[0].run_uid
+    asked = gate if gate in GATES else _gate_of_task(ledger, run_uid, task_id)
+    return RedirectResponse(links.gate(run_uid, asked) if asked else links.run(run_uid), status_code=303)
+
+
+def _gate_of_task(ledger: Ledger, run_uid: str, task_id: str) -> str | None:
+    if not task_id:
+        return None
+    shown = ledger.records(streams=(run_uid,), kinds=("gate.dossier",))
+    return next((str(r.payload["gate"]) for r in shown if r.origin.task_id == task_id), None)
+
+
+@router.get("/runs/{run_uid}")
+def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
+    """One run: the decision, its evidence, its gates, what happened."""
+    ledger = sources.ledger()
+    shown = run_page(ledger, view)
+    same = ledger.runs(
+        RunQuery(dag_ids=(shown.opened.dag_id,), dag_run_id=shown.opened.dag_run_id, limit=20)
+    )
+    objective = shown.opened.purpose.objective if shown.opened.purpose else view.run_uid
+    return page(
+        request,
+        "run.html",
+        title=Text(objective, objective),
+        run=shown,
+        others=[row for row in same if row.run_uid != view.run_uid],
+    )
+
+
+@router.get("/runs/{run_uid}/gates/{gate}")
+def show_gate(request: Request, view: RunDep, gate: str, user: UserDep, sources: SourcesDep) -> Response:
+    """The dossier of a gate as it stands now, and the way to sign it."""
+    if gate not in GATES:
+        raise HTTPException(status_code=404)
+    opened = view.opened
+    shown = gate_page(
+        sources,
+        sources.ledger(),
+        view,
+        gate,
+        user=user.get_name(),
+        role_may=opened is not None and may_answer(user, opened.dag_id),
+    )
+    return page(request, "gate.html", title=label("gate", gate), gate=shown, me=user.get_name())
+
+
+@router.get("/runs/{run_uid}/gates/{gate}/state")
+def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
+    """Whether an answer has arrived: the newest decision or refusal of the gate, for the page's script."""
+    if gate not in GATES:
+        raise HTTPException(status_code=404)
+    answers = [
+        record.record_id
+        for record in view.records
+        if record.kind in {"gate.decision", "gate.refused", "gate.expired"} and record.payload["gate"] == gate
+    ]
+    return {"answers": len(answers), "newest": answers[-1] if answers else ""}
+
+
+@router.get("/runs/{run_uid}/records/{record_id}")
+def show_record(request: Request, view: RunDep, record_id: str) -> Response:
+    """One record as it is stored and hashed."""
+    record = next((r for r in view.records if r.record_id == record_id), None)
+    if record is None:
+        raise HTTPException(status_code=404)
+    holds = bool(record.stored) and merkle.leaf_hash(record.stored).hex() == record.leaf
+    pretty = json.dumps(json.loads(record.stored), ensure_ascii=False, indent=2) if record.stored else "{}"
+    return page(
+        request,
+        "record.html",
+        title=say("record.title"),
+        record=record,
+        run_uid=view.run_uid,
+        holds=holds,
+        stored=record.stored.decode("utf-8", "replace"),
+        pretty=pretty,
+    )
+
+
+@router.get("/runs/{run_uid}/packages")
+def show_packages(request: Request, view: RunDep) -> Response:
+    """The packages of a run, and how anybody verifies one."""
+    packages = list(reversed(list(view.all(kinds.PackageWritten))))
+    return page(
+        request, "packages.html", title=say("run.packages"), packages=packages, run_uid=view.run_uid
+    )
+
+
+@router.get("/static/{name}")
+def static(name: str, request: Request, _user: UserDep) -> Response:
+    """A style sheet, script or icon; the address carries a version, so it may be kept for long."""
+    if name not in STATIC:
+        raise HTTPException(status_code=404)
+    raw, version = static_file(name)
+    headers = {
+        "ETag": f'"{version}"',
+        "Cache-Control": "private, max-age=31536000, immutable"
+        if request.query_params.get("v") == version
+        else "private, no-cache",
+    }
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(raw, media_type=STATIC[name], headers=headers)
+
+
+@router.api_route("/{path:path}", methods=METHODS)
+def nowhere(path: str, request: Request, _user: UserDep) -> Response:
+    """Everything else, for every method: 404 for the logged in, 401 for the others."""
+    del path
+    code = "404" if request.method in {"GET", "HEAD"} else "405"
+    return error_page(request, int(code))
+
+
+def error_page(request: Request, status: int, *texts: Text) -> Response:
+    """An error as a page of ours, in the frame or alone, that never contains Airflow's own pages."""
+    said = str(status) if status in {401, 403, 404, 405, 422, 503} else "500"
+    known = texts or (say(f"error.{said}.text"),) if said not in {"422", "503"} else texts
+    where = login_url(str(request.url)) if status == 401 else ""
+    return page(
+        request,
+        "message.html",
+        title=say(f"error.{said}"),
+        status=status,
+        texts=list(known),
+        code="",
+        login=where,
+    )
+
+
+def on_http_error(request: Request, error: Exception) -> Response:
+    """401, 403, 404 and the like."""
+    status = error.status_code if isinstance(error, StarletteHTTPException) else 500
+    return error_page(request, status)
+
+
+def on_bad_address(request: Request, error: Exception) -> Response:
+    """A query that cannot be read: names what was expected."""
+    faults = error.errors() if isinstance(error, RequestValidationError) else []
+    expected = ", ".join(str(fault["loc"][-1]) for fault in faults)
+    return error_page(request, 422, say("error.422.text", expected=expected))
+
+
+def on_archive_error(request: Request, error: Exception) -> Response:
+    """The ledger or a policy cannot be used: says what and what to do, as its own message does."""
+    log.error("%s: %s", type(error).__name__, error)
+    return error_page(request, 503, Text(str(error), str(error)))
+
+
+def on_fault(request: Request, error: Exception) -> Response:
+    """A fault of ours: the page says where the reason stands, never the reason itself."""
+    log.error("The page %s could not be made", request.url.path, exc_info=error)
+    return error_page(request, 500)
+
+
+def create_app(sources: Sources | None = None) -> FastAPI:
+    """Build the application; ``sources`` defaults to what Airflow's configuration names."""
+    app = FastAPI(title="Pretrain archive", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.sources = sources or Configured()
+    app.state.known = KnownDags()
+    app.include_router(router)
+    app.add_exception_handler(StarletteHTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_bad_address)
+    app.add_exception_handler(ArchiveError, on_archive_error)
+    app.add_exception_handler(Exception, on_fault)
+    app.add_middleware(SecurityHeaders)
+    return app
