@@ -24,19 +24,30 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger
 
 KIND = "release.made"
+UNRECORDED = "unrecorded"
+DEMANDED = {
+    "name": "",
+    "version": "release.version",
+    "applicable": "release.applicable",
+    "not_applicable": "release.not_applicable",
+    "rollback": "release.rollback",
+    "take_down": "release.rollback",
+    "usage_scope": "",
+}
+"""What a release must say, and the advisory item of the close gate whose acknowledgement lets it stay unsaid."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Terms:
-    """What a release says of itself (R104, R105, R113). Every text and list must be filled."""
+    """What a release says of itself (R104, R105, R113); see :data:`DEMANDED`. None is unrecorded."""
 
     name: str
-    version: str
+    version: str | None
     applicable: list[str]
     not_applicable: list[str]
     known_limits: list[str]
-    rollback: str
-    take_down: str
+    rollback: str | None
+    take_down: str | None
     usage_scope: list[str]
 
 
@@ -67,7 +78,9 @@ def make_release(
     releases if another one of this run stands.
     """
     view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
-    problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate), *_gaps(terms)]
+    problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate)]
+    if not problems:
+        problems = _gaps(terms, decision)
     if problems:
         raise RefusedError(f"run {run_uid} is not released", reasons=tuple(problems))
     payload = _payload(run_uid, candidate, terms)
@@ -100,14 +113,14 @@ def _payload(run_uid: str, candidate: CandidateNamed, terms: Terms) -> ReleaseMa
     return ReleaseMade(
         release_id="rel_" + hashlib.sha256(f"{run_uid}\n{candidate.candidate_id}".encode()).hexdigest()[:32],
         name=terms.name,
-        version=terms.version,
+        version=terms.version or UNRECORDED,
         candidate_id=candidate.candidate_id,
         checkpoint_digest=candidate.checkpoint_digest,
         applicable=terms.applicable,
         not_applicable=terms.not_applicable,
         known_limits=terms.known_limits,
-        rollback=terms.rollback,
-        take_down=terms.take_down,
+        rollback=terms.rollback or UNRECORDED,
+        take_down=terms.take_down or UNRECORDED,
         usage_scope=terms.usage_scope,
     )
 
@@ -170,8 +183,11 @@ def _candidate_problems(view: RunView, candidate: CandidateNamed) -> list[str]:
     return problems
 
 
-def _gaps(terms: Terms) -> list[str]:
-    names = ("name", "version", "applicable", "not_applicable", "known_limits", "rollback", "take_down")
+def _gaps(terms: Terms, decision: Record) -> list[str]:
+    """What is unsaid and was not knowingly left unsaid: the approver acknowledged those items by id."""
+    accepted = set(decision.payload.get("acknowledged", []))
     return [
-        f"{name.replace('_', ' ')} is missing" for name in (*names, "usage_scope") if not getattr(terms, name)
+        f"{name.replace('_', ' ')} is missing"
+        for name, item in DEMANDED.items()
+        if not getattr(terms, name) and item not in accepted
     ]
