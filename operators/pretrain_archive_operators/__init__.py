@@ -1,1 +1,26 @@
-"""Airflow operators of pretrain-archive: thin, each calls one service."""
+"""Airflow operators of pretrain-archive: thin, each calls one use case and returns a small JSON value."""
+
+from __future__ import annotations
+
+from pretrain_archive_operators.archive_close import ArchiveCloseOperator, TemporaryCleanOperator
+from pretrain_archive_operators.checkpoint_register import CheckpointRegisterOperator
+from pretrain_archive_operators.data_snapshot import DataSnapshotOperator
+from pretrain_archive_operators.evaluate import EvaluateOperator
+from pretrain_archive_operators.gate_approval import GateApprovalOperator
+from pretrain_archive_operators.gpu_launch import GpuLaunchOperator
+from pretrain_archive_operators.open_run import OpenRunOperator
+from pretrain_archive_operators.quality_check import QualityCheckOperator
+from pretrain_archive_operators.register_source import RegisterSourceOperator
+
+__all__ = [
+    "ArchiveCloseOperator",
+    "CheckpointRegisterOperator",
+    "DataSnapshotOperator",
+    "EvaluateOperator",
+    "GateApprovalOperator",
+    "GpuLaunchOperator",
+    "OpenRunOperator",
+    "QualityCheckOperator",
+    "RegisterSourceOperator",
+    "TemporaryCleanOperator",
+]

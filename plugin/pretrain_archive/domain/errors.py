@@ -120,3 +120,9 @@ class PackageError(ArchiveError):
     """A package cannot be written or read."""
 
     code = "bad_package"
+
+
+class NotAvailableError(ArchiveError):
+    """A command or form of a later release."""
+
+    code = "not_available"

@@ -220,12 +220,11 @@ def take_answer(
     """Judge an answer against the dossier as it stands now and record the decision or the refusal."""
     run = load_run(ledger, run_uid)
     view = gate_view(ledger, run, gate, policy)
-    fault = (
-        ("stale", f"the policy {policy.name} changed since the run was opened")
-        if view.policy_changed
-        else None
-    )
-    fault = fault or (("invalid", "the run is closed") if run.state == "closed" else None)
+    fault: tuple[Cause, str] | None = None
+    if view.policy_changed:
+        fault = ("stale", f"the policy {policy.name} changed since the run was opened")
+    elif run.state == "closed":
+        fault = ("invalid", "the run is closed")
     found = fault or _fault(view, answer)
     ordinal = sum(
         1 for r in run.records if r.origin == origin and r.kind in {"gate.decision", "gate.refused"}

@@ -124,7 +124,6 @@ def build_form(
     link: str,
     since_last: tuple[str, ...] | None,
     language: str,
-    attempt: int = 0,
 ) -> GateForm:
     """The form of a gate. A blocked dossier can only be rejected."""
     fields: dict[str, dict[str, Any]] = {

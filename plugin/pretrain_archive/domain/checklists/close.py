@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.checklists.common import Check, item, last, short
+from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -107,9 +107,9 @@ def links(view: RunView, policy: Policy) -> Item:
     holds: bool | None = None
     found = ""
     if checkpoint is not None and snapshot is not None and config is not None:
-        subject = f"{snapshot.name}@{snapshot.version}"
         holds = (
-            checkpoint.snapshot == subject and checkpoint.configuration_digest == config.configuration_digest
+            names_snapshot(checkpoint.snapshot, snapshot)
+            and checkpoint.configuration_digest == config.configuration_digest
         )
         found = f"{checkpoint.snapshot}, configuration {short(checkpoint.configuration_digest)}"
     return item(

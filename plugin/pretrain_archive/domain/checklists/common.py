@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pretrain_archive.domain.kinds import Payload, PayloadT
+from pretrain_archive.domain.kinds import Payload, PayloadT, SnapshotCreated
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -66,3 +66,8 @@ def named(payload: Payload | None, *fields: str) -> list[str]:
     return [
         name for name in fields if payload is not None and getattr(payload, name) not in (None, "", [], {})
     ]
+
+
+def names_snapshot(text: str, snapshot: SnapshotCreated) -> bool:
+    """Whether ``text`` (with or without the type of a reference) names exactly this snapshot version."""
+    return text.removeprefix("snapshot:") == f"{snapshot.name}@{snapshot.version}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.checklists.common import Check, item, last, named, short
+from pretrain_archive.domain.checklists.common import Check, item, last, named, names_snapshot, short
 from pretrain_archive.domain.policy import ROLES, Policy
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
@@ -42,13 +42,13 @@ def quality(view: RunView, policy: Policy) -> Item:
     holds: bool | None = None
     found = ""
     if report is not None and snapshot is not None:
-        subject = f"{snapshot.name}@{snapshot.version}"
-        holds = report.passed and report.snapshot == subject and report.documents > 0
+        about = names_snapshot(report.snapshot, snapshot)
+        holds = report.passed and about and report.documents > 0
         failed = [gate.name for gate in report.gates if not gate.passed]
         found = f"{report.documents} documents, " + (
             f"failed: {', '.join(failed)}" if failed else "all gates passed"
         )
-        if report.snapshot != subject:
+        if not about:
             found = f"report is about {report.snapshot}"
     return item(
         "prepare.quality",
@@ -71,7 +71,7 @@ def processing(view: RunView, policy: Policy) -> Item:
     holds: bool | None = None
     found = ""
     if split is not None and snapshot is not None:
-        holds = split.snapshot == f"{snapshot.name}@{snapshot.version}" and split.train_documents > 0
+        holds = names_snapshot(split.snapshot, snapshot) and split.train_documents > 0
         found = f"{split.train_documents} train, {split.validation_documents} validation documents"
     return item(
         "prepare.processing",

@@ -1,0 +1,198 @@
+"""The reference pre-training DAG: from data to a package that verifies itself.
+
+Trigger it from Airflow's form. At most six fields are open; the others stand in named sections with values
+that run the small demo. Approvers answer three gates under Required Actions.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from pretrain_archive_operators import (
+    ArchiveCloseOperator,
+    CheckpointRegisterOperator,
+    DataSnapshotOperator,
+    EvaluateOperator,
+    GateApprovalOperator,
+    GpuLaunchOperator,
+    OpenRunOperator,
+    QualityCheckOperator,
+    RegisterSourceOperator,
+    TemporaryCleanOperator,
+)
+
+TRAINER = Path(__file__).resolve().parents[1] / "docker" / "trainer"
+CONFIGURATION = json.loads((TRAINER / "demo.json").read_text())
+CHECKPOINT_EVERY = CONFIGURATION.pop("checkpoint_every")
+RUN_UID = "{{ ti.xcom_pull(task_ids='open_run')['run_uid'] }}"
+GATE_RETRIES = 5  # an answer that Airflow loses fails the try; the gate is then asked again
+
+
+def text(
+    title: str, default: str | None = "", *, section: str | None = None, long: bool = False, **more: object
+) -> Param:
+    """A text field; None as default means that it may stay unrecorded."""
+    kind: object = "string" if default is not None else ["null", "string"]
+    extra = {"format": "multiline"} if long else {}
+    return Param(default, type=kind, title=title, section=section, **extra, **more)
+
+
+def lines(title: str, default: list[str], section: str, **more: object) -> Param:
+    """A list of texts, one per line."""
+    return Param(default, type="array", items={"type": "string"}, title=title, section=section, **more)
+
+
+DATA, CONFIG = "Data · 数据", "Configuration · 配置"
+RESOURCES, CHECKPOINTS = "Resources · 资源", "Checkpoints · 检查点"
+STOP, PEOPLE = "Stop conditions · 停止条件", "People · 人员"
+ACCEPTANCE, RELEASE = "Acceptance · 验收", "Intended use · 用途与发布"
+
+PARAMS = {
+    "project": text(
+        "Project · 项目",
+        "demo",
+        minLength=1,
+        description_md="One run is one training decision. What you enter here is what the approvers see.\n\n"
+        "一次运行即一个训练决定；审批人看到的正是您在此填写的内容。",
+    ),  # fmt: skip
+    "objective": text(
+        "Objective · 目标",
+        "Learn the byte statistics of Python source as a small language model",
+        long=True,
+        minLength=8,
+    ),  # fmt: skip
+    "training_type": Param(
+        "pre-training",
+        type="string",
+        title="Training type · 训练类型",
+        enum=["pre-training", "continued pre-training", "fine-tuning", "alignment", "evaluation"],
+        values_display={
+            "pre-training": "pre-training · 预训练",
+            "continued pre-training": "continued pre-training · 继续预训练",
+            "fine-tuning": "fine-tuning · 微调",
+            "alignment": "alignment · 对齐",
+            "evaluation": "evaluation · 评估",
+        },
+    ),  # fmt: skip
+    "source": text(
+        "Data source · 数据来源",
+        "python:stdlib",
+        minLength=1,
+        description="python:stdlib, a folder, or file://…",
+    ),  # fmt: skip
+    "licence": text("Licence of the data · 数据许可", "PSF-2.0", description="An SPDX id, or the contract."),
+    "intended_use": Param(
+        "research",
+        type="string",
+        title="Intended use · 用途",
+        examples=["research", "experiment", "internal", "product"],
+    ),  # fmt: skip
+    "source_name": text("Name of the data · 数据名称", "python-stdlib", section=DATA),
+    "origin_class": text(
+        "Origin · 来源类别",
+        "public corpus",
+        section=DATA,
+        examples=["internal documents", "public corpus", "labelled", "business logs", "synthetic"],
+    ),  # fmt: skip
+    "obtained": text("How it was obtained · 获取方式", "shipped with the Python interpreter", section=DATA),
+    "collected_at": text("Collection time · 采集时间", None, section=DATA, format="date-time"),
+    "authorisation": text("Authorisation · 授权情况", "open licence", section=DATA),
+    "usage_scope": lines("Usage scope · 使用范围", ["research", "experiment", "internal"], DATA),
+    "masking": text("Masking of personal data · 脱敏方式", None, section=DATA),
+    "include": lines("Only files like · 仅包含", [], DATA),
+    "exclude": lines("Without files like · 排除", [], DATA),
+    "configuration": Param(
+        CONFIGURATION, type="object", title="Training configuration · 训练配置", section=CONFIG
+    ),
+    "train_command": lines("Training command · 训练命令", ["{python}", str(TRAINER / "train.py")], CONFIG),
+    "evaluate_command": lines(
+        "Evaluation command · 评估命令", ["{python}", str(TRAINER / "evaluate.py")], CONFIG
+    ),
+    "base_model": text("Base model · 基础模型", None, section=CONFIG),
+    "accelerator": text(
+        "Accelerator resource · 加速卡资源名",
+        "none",
+        section=RESOURCES,
+        examples=["none", "nvidia.com/gpu", "huawei.com/Ascend910", "amd.com/gpu"],
+    ),  # fmt: skip
+    "accelerators": Param(0, type="integer", minimum=0, title="Accelerators · 加速卡数量", section=RESOURCES),
+    "budget_minutes": Param(
+        8, type="number", exclusiveMinimum=0, title="Budget in minutes · 预算（分钟）", section=RESOURCES
+    ),
+    "checkpoint_every": Param(
+        CHECKPOINT_EVERY, type="integer", minimum=1, title="Every … steps · 每隔步数", section=CHECKPOINTS
+    ),
+    "wall_minutes": Param(
+        6, type="number", exclusiveMinimum=0, title="Wall time, minutes · 最长时间（分钟）", section=STOP
+    ),
+    "no_progress_minutes": Param(
+        2, type="number", exclusiveMinimum=0, section=STOP, title="Without a step, minutes · 无进展（分钟）"
+    ),  # fmt: skip
+    "stop_on_nan": Param(True, type="boolean", title="Stop on NaN · 遇 NaN 停止", section=STOP),
+    "max_loss": Param(None, type=["null", "number"], title="Stop above this loss · 损失上限", section=STOP),
+    "max_attempts": Param(
+        3, type="integer", minimum=1, title="Attempts at most · 尝试次数上限", section=STOP
+    ),
+    "responsible": text(
+        "Responsible person · 负责人",
+        None,
+        section=PEOPLE,
+        description="Empty: you. Roles come from the project's policy.",
+    ),  # fmt: skip
+    "acceptance_metric": text("Metric that decides · 验收指标", "bits_per_byte", section=ACCEPTANCE),
+    "acceptance_limit": Param(None, type=["null", "number"], title="Limit · 阈值", section=ACCEPTANCE),
+    "must_beat_baselines": Param(
+        True, type="boolean", title="Must beat every baseline · 须优于全部基线", section=ACCEPTANCE
+    ),
+    "release_name": text("Name of the release · 发布名称", "python-bytes-demo", section=RELEASE),
+    "release_version": text("Version · 版本", "0.1.0", section=RELEASE),
+    "applicable": lines(
+        "May be used for · 适用场景", ["showing how a training decision is archived"], RELEASE
+    ),
+    "not_applicable": lines("Must not be used for · 不适用场景", ["writing or judging code"], RELEASE),
+    "known_limits": lines(
+        "Known limits · 已知限制",
+        ["sees 128 bytes of context", "trained for about a minute on one CPU core"],
+        RELEASE,
+    ),  # fmt: skip
+    "rollback": text("Rollback · 回滚方式", "use the previous release of the same name", section=RELEASE),
+    "take_down": text(
+        "Take-down · 下线方式", "remove the release's folder; the archive keeps its record", section=RELEASE
+    ),
+}
+
+with DAG(
+    dag_id="pretraining_reference",
+    description="From data to a signed, self-verifying package of one pre-training run",
+    schedule=None,
+    catchup=False,
+    params=PARAMS,
+    render_template_as_native_obj=False,
+    max_active_runs=4,
+    tags=["pretrain-archive"],
+    doc_md=__doc__,
+) as dag:
+    open_run = OpenRunOperator(task_id="open_run")
+    register_source = RegisterSourceOperator(task_id="register_source", run_uid=RUN_UID)
+    snapshot = DataSnapshotOperator(task_id="snapshot", run_uid=RUN_UID, retries=2)
+    quality_check = QualityCheckOperator(task_id="quality_check", run_uid=RUN_UID, retries=1)
+    prepare_gate = GateApprovalOperator(
+        task_id="prepare_gate", run_uid=RUN_UID, gate="prepare", retries=GATE_RETRIES
+    )
+    gpu_launch = GpuLaunchOperator(task_id="gpu_launch", run_uid=RUN_UID, retries=2)
+    register_checkpoints = CheckpointRegisterOperator(
+        task_id="register_checkpoints", run_uid=RUN_UID, retries=1
+    )
+    evaluate = EvaluateOperator(task_id="evaluate", run_uid=RUN_UID, retries=1)
+    run_gate = GateApprovalOperator(task_id="run_gate", run_uid=RUN_UID, gate="run", retries=GATE_RETRIES)
+    close_gate = GateApprovalOperator(
+        task_id="close_gate", run_uid=RUN_UID, gate="close", retries=GATE_RETRIES
+    )
+    archive_close = ArchiveCloseOperator(task_id="archive_close", run_uid=RUN_UID, retries=2)
+    clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
+
+    open_run >> register_source >> snapshot >> quality_check >> prepare_gate >> gpu_launch  # type: ignore[operator]
+    gpu_launch >> register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up

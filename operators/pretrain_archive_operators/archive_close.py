@@ -1,0 +1,53 @@
+"""Close a run and write its package; clean its temporary data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pretrain_archive_operators.base import ArchiveOperator
+from pretrain_archive_operators.links import DossierLink
+
+if TYPE_CHECKING:
+    from pretrain_archive.services.caller import Caller
+
+
+class ArchiveCloseOperator(ArchiveOperator):
+    """Carry out the outcome that the close gate signed, freeze the run, and write its package.
+
+    Retried or repeated, it finds the release, the close and the package that are there. A secret in what
+    would be packaged ends the task and names file and kind.
+    """
+
+    operator_extra_links = (DossierLink(),)
+
+    def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
+        """Return ``package, digest, outcome, release``."""
+        from pretrain_archive.services.closing import close_archive  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import packages_folder, verifier_key  # noqa: PLC0415
+
+        done = close_archive(
+            self.ledger,
+            self.store,
+            caller,
+            run_uid,
+            packages_folder=packages_folder(),
+            verifier_key=verifier_key(),
+        )
+        return {
+            "package": done.package.location,
+            "digest": done.package.digest,
+            "outcome": done.outcome,
+            "release": f"{done.release.name} {done.release.version}" if done.release else None,
+        }
+
+
+class TemporaryCleanOperator(ArchiveOperator):
+    """Remove the data that was laid out for the run and record that it is gone; meant as a DAG's teardown."""
+
+    def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
+        """Return ``bytes_released, paths``."""
+        from pretrain_archive.services.closing import clean_temporary  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
+
+        removed = clean_temporary(self.ledger, caller, run_uid, runs_folder())
+        return {"bytes_released": removed.bytes_released, "paths": len(removed.paths)}

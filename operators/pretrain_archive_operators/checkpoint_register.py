@@ -1,0 +1,33 @@
+"""Register the checkpoints of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pretrain_archive_operators.base import ArchiveOperator
+
+if TYPE_CHECKING:
+    from pretrain_archive.services.caller import Caller
+
+MOST_REFUSED = 5
+
+
+class CheckpointRegisterOperator(ArchiveOperator):
+    """Verify every checkpoint folder of the run and commit those that hold; the others are refused by name.
+
+    What was registered while training is found again and not recorded twice. No complete checkpoint is an error.
+    """
+
+    def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
+        """Return ``registered, newest_step, newest_digest, checkpoint_id, refused``."""
+        from pretrain_archive.services.checkpoints import register_all  # noqa: PLC0415 (heavy)
+
+        found = register_all(self.ledger, caller, run_uid)
+        newest = found.kept[-1]
+        return {
+            "registered": len(found.kept),
+            "newest_step": newest.step,
+            "newest_digest": newest.digest,
+            "checkpoint_id": newest.checkpoint_id,
+            "refused": [text[:300] for text in found.refused[:MOST_REFUSED]],
+        }

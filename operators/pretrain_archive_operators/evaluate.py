@@ -1,0 +1,47 @@
+"""Evaluate a run's checkpoint against its baselines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pretrain_archive_operators.base import ArchiveOperator
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from pretrain_archive.services.caller import Caller
+
+
+class EvaluateOperator(ArchiveOperator):
+    """Run the request's evaluation program on the newest verified checkpoint and judge what it measured.
+
+    The rules were fixed before the launch. What is missing, repeated, contradictory or not finite is flagged
+    and cannot pass. The checkpoint is named as candidate, kept or dropped, with the reason.
+    """
+
+    _process: subprocess.Popen[bytes] | None = None
+
+    def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
+        """Return ``evaluation_id, passed, flags, metrics, candidate_id``."""
+        from pretrain_archive.services.evaluating import evaluate  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
+
+        done = evaluate(self.ledger, self.store, caller, run_uid, runs_folder(), hold=self._hold)
+        return {
+            "evaluation_id": done.report.evaluation_id,
+            "passed": done.report.passed,
+            "flags": list(done.report.flags)[:10],
+            "metrics": [
+                {"name": m.name, "value": m.value, "not_finite": m.not_finite}
+                for m in done.report.metrics[:20]
+            ],
+            "candidate_id": done.candidate.candidate_id if done.candidate else None,
+        }
+
+    def _hold(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def on_kill(self) -> None:
+        """End the evaluation program and its tree."""
+        if self._process is not None:
+            self._process.terminate()

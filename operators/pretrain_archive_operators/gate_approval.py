@@ -1,0 +1,168 @@
+"""A gate that a person answers in Airflow."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Param
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowFailException
+
+from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.identity import format_time, utc_now
+from pretrain_archive.domain.run_view import GATES
+from pretrain_archive_operators.base import ArchiveTask, small_json
+from pretrain_archive_operators.links import DossierLink, GateLink, gate_page
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from pretrain_archive.domain.policy import LoadedPolicy
+    from pretrain_archive.gates.answers import Answer, Ask, Outcome
+
+
+def known_users() -> frozenset[str] | None:
+    """The users of Airflow's simple auth manager, None where another one keeps them out of reach."""
+    from airflow.configuration import conf  # noqa: PLC0415 (not at parse time)
+
+    if not conf.get("core", "auth_manager", fallback="").endswith("SimpleAuthManager"):
+        return None
+    listed = conf.get("core", "simple_auth_manager_users", fallback="")
+    return frozenset(entry.partition(":")[0].strip() for entry in listed.split(",") if entry.strip())
+
+
+def authentication() -> str:
+    """How Airflow knows who answered; says so where it lets everybody in as an administrator."""
+    from airflow.configuration import conf  # noqa: PLC0415 (not at parse time)
+
+    name = conf.get("core", "auth_manager", fallback="").rpartition(".")[2]
+    if conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False):
+        return f"{name} (all admins: nobody is authenticated)"
+    return name
+
+
+class GateApprovalOperator(ArchiveTask, ApprovalOperator):
+    """Ask a gate of the run and record the answer of an entitled person.
+
+    The dossier is computed from the ledger when the task runs; its digest travels through the form as a hidden
+    constant. Who may answer comes from the policy, without the submitter under separation of duties; nobody
+    left is an error at once. An answer that does not count is recorded and the question is put again. Timeouts
+    never approve. Rejection and expiry close the run. Use ``retries`` for answers that Airflow loses: the gate
+    is then asked again.
+
+    :param run_uid: the run; :param gate: ``prepare``, ``run`` or ``close``.
+    """
+
+    template_fields = ("run_uid",)
+    operator_extra_links = (GateLink(), DossierLink())
+
+    def __init__(self, *, run_uid: str, gate: str, **kwargs: Any) -> None:
+        if gate not in GATES:
+            raise ValueError(f"gate must be one of {', '.join(GATES)}, got {gate!r}")
+        super().__init__(subject=f"{gate} gate", **kwargs)
+        self.run_uid = run_uid
+        self.gate = gate
+
+    def execute(self, context: Context) -> Any:
+        """Put the question and wait without holding a worker."""
+        try:
+            asked = self._ask(context)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, self.run_uid) from error
+        self._show(asked)
+        self.log.info("%s gate of run %s asks %s about dossier %s", self.gate, self.run_uid,
+                      ", ".join(name for name, _ in asked.people), asked.digest)  # fmt: skip
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Judge the answer; return ``gate, decision, person, dossier_digest, outcome`` or ask again."""
+        try:
+            if event.get("timedout") or event.get("error_type") == "timeout":
+                self._expire(context)
+            outcome = self._take(context, event)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, self.run_uid) from error
+        if outcome.decision is None:
+            refusal = outcome.refusal
+            self.log.warning("the answer does not count (%s): %s", refusal.cause, refusal.detail)  # type: ignore[union-attr]
+            return self.execute(context)
+        decision = outcome.decision
+        if decision.decision == "reject":
+            raise AirflowFailException(
+                f"{self.gate} gate rejected by {decision.person_name}: {decision.reason}"
+            )
+        return small_json(
+            {
+                "gate": self.gate,
+                "decision": decision.decision,
+                "person": decision.person_name,
+                "dossier_digest": decision.dossier_digest,
+                "outcome": decision.outcome,
+            }
+        )
+
+    def _policy(self) -> LoadedPolicy:
+        """The policy file of the run's project as it stands now."""
+        from pretrain_archive.gates.service import load_run  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.runs import opened_of  # noqa: PLC0415
+        from pretrain_archive.services.wiring import policy  # noqa: PLC0415
+
+        return policy(opened_of(load_run(self.ledger, str(self.run_uid))).project)
+
+    def _ask(self, context: Context) -> Ask:
+        from pretrain_archive.services.gating import put_question  # noqa: PLC0415 (heavy)
+
+        link = gate_page(str(self.run_uid), self.gate)
+        asked = put_question(
+            self.ledger, self.caller(context), str(self.run_uid), self.gate, policy=self._policy(), link=link
+        )
+        users = known_users()
+        if users is not None and not users & {name for name, _ in asked.people}:
+            raise InputError(
+                f"approvers of the {self.gate} gate", [name for name, _ in asked.people],
+                "none of them is a user of this Airflow", hint="Correct the approvers in the project's policy.",
+            )  # fmt: skip
+        return asked
+
+    def _show(self, asked: Ask) -> None:
+        """Set what ``ApprovalOperator.execute`` sends to Airflow."""
+        self.subject, self.body = asked.form.subject, asked.form.body
+        self.options = list(asked.form.options)
+        self.params = ParamsDict({
+            name: Param(spec.get("default"), **{k: v for k, v in spec.items() if k != "default"})
+            for name, spec in asked.form.fields.items()
+        })  # fmt: skip
+        self.assigned_users = [{"id": user_id, "name": name} for name, user_id in asked.people]
+        self.response_timeout = timedelta(seconds=asked.deadline_seconds)
+
+    def _take(self, context: Context, event: dict[str, Any]) -> Outcome:
+        if "error" in event:
+            raise ArchiveError(f"Airflow could not take the answer: {event['error']}")
+        from pretrain_archive.services.gating import take  # noqa: PLC0415 (heavy)
+
+        return take(
+            self.ledger, self.caller(context), str(self.run_uid), self.gate, policy=self._policy(),
+            answer=self._answer(event),
+        )  # fmt: skip
+
+    def _answer(self, event: dict[str, Any]) -> Answer:
+        from pretrain_archive.gates.answers import Answer  # noqa: PLC0415 (heavy)
+
+        person = event.get("responded_by_user") or {}
+        moment = event.get("responded_at")
+        return Answer(
+            person_id=str(person["id"]) if person.get("id") else None,
+            person_name=str(person["name"]) if person.get("name") else None,
+            option=str((event.get("chosen_options") or [""])[0]),
+            values=dict(event.get("params_input") or {}),
+            responded_at=format_time(moment) if moment is not None and moment.tzinfo else utc_now(),
+            authentication=authentication(),
+        )
+
+    def _expire(self, context: Context) -> None:
+        from pretrain_archive.services.gating import let_expire  # noqa: PLC0415 (heavy)
+
+        let_expire(self.ledger, self.caller(context), str(self.run_uid), self.gate)
+        raise AirflowFailException(f"the {self.gate} gate was not answered in time: not approved")

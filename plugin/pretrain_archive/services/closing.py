@@ -1,0 +1,166 @@
+"""Close a run: carry out the signed outcome, freeze the run, write its package, clean its temporary data.
+
+Each step is found again by a retry: the release and the close are unique per run, the package has the same
+bytes for the same records. Parallel closes: one wins, the other finds the run closed and the package there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from pretrain_archive.artifacts.releases import Terms, make_release
+from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    CandidateNamed,
+    GateDecision,
+    LaunchIntended,
+    PackageWritten,
+    ReleaseMade,
+    RunClosed,
+    TemporaryRemoved,
+)
+from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.service import gate_view, load_run
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.package.writer import Writer, write_package
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.runs import opened_of, request_of, run_of
+from pretrain_archive.storage.port import ObjectStore, local_path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closed:
+    """A closed run: its package, the outcome that was signed, and the release if there is one."""
+
+    package: PackageWritten
+    outcome: str
+    release: ReleaseMade | None
+
+
+def close_archive(
+    ledger: Ledger,
+    store: ObjectStore,
+    caller: Caller,
+    run_uid: str,
+    *,
+    packages_folder: Path,
+    verifier_key: str,
+) -> Closed:
+    """Close the run as its close gate decided and return its package.
+
+    The close and the statement about the package are one transaction. Raises :class:`RefusedError` unless a
+    fresh, approved close decision stands in the ledger.
+    """
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    record, decision = _signed(ledger, view)
+    release = _release(ledger, caller, view, record, decision)
+    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=verifier_key)
+    folder = packages_folder / run_uid
+
+    def closing(package: PackageWritten) -> list[Draft]:
+        closed = RunClosed(
+            outcome=decision.outcome or "continue",
+            reason=f"{decision.person_name}: {decision.reason}",
+            package_digest=package.digest,
+        )
+        return [
+            Draft(stream=run_uid, kind="run.closed", payload=closed.to_json(), actor=caller.actor,
+                  origin=caller.origin, attempt=view.attempts, unique=f"close/{run_uid}")
+        ]  # fmt: skip
+
+    def write() -> PackageWritten:
+        return write_package(
+            ledger, store, load_run(ledger, run_uid), folder=folder, writer=writer, closing=closing
+        )
+
+    try:
+        written = write()
+    except AlreadyRecordedError:
+        caller.say(f"run {run_uid} was closed by another task meanwhile")
+        written = write()
+    _mirror(store, Path(written.location), run_uid, caller)
+    ledger.seal()
+    caller.say(f"package {written.location} ({written.files} files, {written.digest})")
+    return Closed(package=written, outcome=str(decision.outcome), release=release)
+
+
+def _signed(ledger: Ledger, view: RunView) -> tuple[Record, GateDecision]:
+    gate = gate_view(ledger, view, "close")
+    if gate.decision is None:
+        raise RefusedError(f"run {view.run_uid} has no close decision", hint="Answer the close gate first.")
+    if gate.decision[1].decision != "approve" or gate.decision[1].outcome is None:
+        raise RefusedError(f"the close gate was not approved by {gate.decision[1].person_name}")
+    if gate.stale:
+        raise RefusedError(
+            "the close decision is stale",
+            reasons=gate.stale,
+            hint="Answer the close gate again from its page.",
+        )
+    return gate.decision
+
+
+def _release(
+    ledger: Ledger, caller: Caller, view: RunView, record: Record, decision: GateDecision
+) -> ReleaseMade | None:
+    """The release that the outcome *register* makes: one per run, however often close is retried."""
+    if decision.outcome != "register":
+        return None
+    candidate = next((named for _, named in reversed(list(view.all(CandidateNamed))) if named.kept), None)
+    if candidate is None:
+        raise RefusedError(f"run {view.run_uid} has no candidate to register")
+    request = request_of(view)
+    terms = Terms(
+        name=request.release_name,
+        version=request.release_version,
+        applicable=request.applicable,
+        not_applicable=request.not_applicable,
+        known_limits=request.known_limits,
+        rollback=request.rollback or "",
+        take_down=request.take_down or "",
+        usage_scope=request.usage_scope,
+    )
+    made = make_release(
+        ledger, run_uid=view.run_uid, decision=record, candidate=candidate, terms=terms, actor=caller.actor,
+        origin=caller.origin,
+    )  # fmt: skip
+    caller.say(f"release {made.release.name} {made.release.version}")
+    return made.release
+
+
+def _mirror(store: ObjectStore, folder: Path, run_uid: str, caller: Caller) -> None:
+    """Where the store is not this machine's disk, the package is put there too, file by file."""
+    if local_path(store, "x") is not None:
+        return
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with path.open("rb") as data:
+            store.put_if_absent(f"packages/{run_uid}/{path.relative_to(folder).as_posix()}", data)
+    caller.say(f"package also at {store.location(f'packages/{run_uid}/')}")
+
+
+def clean_temporary(ledger: Ledger, caller: Caller, run_uid: str, runs_folder: Path) -> TemporaryRemoved:
+    """Remove the run's laid-out data and leftovers of evaluation, prove that they are gone, and record it.
+
+    Refused while an attempt has no recorded end: its process may still read the data.
+    """
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    ended = {fact.attempt for _, fact in view.all(AttemptEnded)}
+    if open_attempts := [r.attempt for r, _ in view.all(LaunchIntended) if r.attempt not in ended]:
+        raise RefusedError(f"attempt {open_attempts[0]} of run {opened_of(view).run_uid} has no recorded end")
+    folder = runs_folder / run_uid
+    targets = [path for path in (folder / "data", *folder.glob("evaluation-*")) if path.exists()]
+    size = sum(p.stat().st_size for target in targets for p in target.rglob("*") if p.is_file())
+    for target in targets:
+        shutil.rmtree(target)
+    removed = TemporaryRemoved(
+        paths=[str(target) for target in targets], bytes_released=size,
+        verified_absent=not any(target.exists() for target in targets),
+    )  # fmt: skip
+    ledger.append([
+        Draft(stream=run_uid, kind="temporary.removed", payload=removed.to_json(), actor=caller.actor,
+              origin=caller.origin, attempt=view.attempts)
+    ])  # fmt: skip
+    return removed

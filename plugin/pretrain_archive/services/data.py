@@ -1,0 +1,93 @@
+"""The data track of a run: register its source, snapshot and split it, check its quality."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+
+from pretrain_archive.data.snapshots import create_snapshot
+from pretrain_archive.data.sources import register_source, resolve_source
+from pretrain_archive.data.splits import create_split
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, SourceRegistered, SplitCreated
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.progress import every
+from pretrain_archive.services.runs import policy_of, request_of, run_of, snapshot_of
+from pretrain_archive.storage.port import ObjectStore
+
+
+def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
+    """Register the source that the run asked for, with its rights and the identity that reads it."""
+    view = run_of(ledger, caller, run_uid)
+    request, policy = request_of(view), policy_of(view)
+    return register_source(
+        ledger,
+        source=resolve_source(request.source),
+        name=request.source_name,
+        licence=request.licence,
+        obtained=request.obtained,
+        authorisation=request.authorisation,
+        usage_scope=request.usage_scope,
+        origin_class=request.origin_class,
+        owner=policy.people.data_owner,
+        responsible=request.responsible or caller.submitter or policy.people.data_owner,
+        collected_at=request.collected_at,
+        masking=request.masking,
+        applicable_tasks=[request.training_type],
+        access_identity=f"{getpass.getuser()}@{socket.gethostname()}",
+        actor=caller.actor,
+        origin=caller.origin,
+        stream=run_uid,
+    )
+
+
+def make_snapshot(
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str
+) -> tuple[SnapshotCreated, SplitCreated]:
+    """Snapshot the registered source and split it into train and validation by document."""
+    view = run_of(ledger, caller, run_uid)
+    request, policy = request_of(view), policy_of(view)
+    source = view.latest(SourceRegistered)
+    if source is None:
+        raise RefusedError(
+            f"run {run_uid} has no registered source", hint="Run the task 'register_source' first."
+        )
+    resolved = resolve_source(request.source)
+    created = create_snapshot(
+        store,
+        ledger,
+        name=request.source_name,
+        source_root=resolved.root,
+        mode=policy.data.snapshot_mode,
+        include=[*resolved.include, *request.include],
+        exclude=[*resolved.exclude, *request.exclude],
+        source_id=source.source_id,
+        source_uri=resolved.uri,
+        stream=run_uid,
+        progress=every(caller.say, "hashed"),
+        actor=caller.actor,
+        origin=caller.origin,
+    )
+    split = create_split(
+        store,
+        ledger,
+        snapshot=created,
+        seed=policy.data.split_seed,
+        validation_fraction=policy.data.validation_fraction,
+        stream=run_uid,
+        actor=caller.actor,
+        origin=caller.origin,
+    )
+    return created, split
+
+
+def quality(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) -> QualityReported:
+    """Check the run's snapshot against the policy's limits; a failed check is recorded, not raised."""
+    from pretrain_archive.data.quality.check import check_quality, record_quality  # noqa: PLC0415 (heavy)
+    from pretrain_archive.data.quality.suite import Limits  # noqa: PLC0415
+
+    view = run_of(ledger, caller, run_uid)
+    limits, snapshot = Limits.of(policy_of(view).data), snapshot_of(view)
+    found = check_quality(store, limits=limits, snapshot=snapshot, progress=every(caller.say, "checked"))
+    return record_quality(ledger, found, stream=run_uid, actor=caller.actor, origin=caller.origin)

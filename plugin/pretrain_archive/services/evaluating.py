@@ -1,0 +1,123 @@
+"""Evaluate a run's checkpoint with the program that the request names, and name the candidate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pretrain_archive.artifacts.candidates import name_candidate, propose
+from pretrain_archive.artifacts.evaluation import record_evaluation
+from pretrain_archive.artifacts.rules import rules_of
+from pretrain_archive.artifacts.verification import newest_verified
+from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
+from pretrain_archive.data.materialise import materialise
+from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive.domain.kinds import (
+    CandidateNamed,
+    ConfigurationDeclared,
+    EvaluationReported,
+    SplitCreated,
+)
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.service import load_run
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.code import resolve_command
+from pretrain_archive.services.runs import opened_of, policy_of, request_of, run_of, snapshot_of
+from pretrain_archive.storage.port import ObjectStore
+
+LOG_TAIL = 4000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """The recorded evaluation and the candidate that was named from it, if any."""
+
+    report: EvaluationReported
+    candidate: CandidateNamed | None
+
+
+def evaluate(
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, runs_folder: Path, *,
+    hold: Callable[[subprocess.Popen[bytes]], None],
+) -> Evaluated:  # fmt: skip
+    """Run the evaluation program on the newest verified checkpoint and record what it measured.
+
+    ``hold`` is given the process, so that a signal can end it. Rules that were fixed before the launch decide.
+    """
+    view = run_of(ledger, caller, run_uid)
+    found = newest_verified(view)
+    if found is None:
+        raise RefusedError(
+            f"run {run_uid} has no verified checkpoint", hint="Run 'register_checkpoints' first."
+        )
+    checkpoint, folder = found
+    work = runs_folder / run_uid
+    work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work, prefix="evaluation-") as scratch:
+        output = _run_program(
+            view, store, caller, checkpoint=folder, scratch=Path(scratch), work=work, hold=hold
+        )
+        report = record_evaluation(
+            ledger, store, run_uid=run_uid, checkpoint=checkpoint, output=output,
+            rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
+        )  # fmt: skip
+    return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
+
+
+def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None:
+    """Record every evaluated checkpoint as kept or dropped; return the kept one."""
+    kept: CandidateNamed | None = None
+    for ordinal, proposal in enumerate(propose(load_run(ledger, run_uid))):
+        named = name_candidate(
+            ledger, run_uid=run_uid, checkpoint_id=proposal.checkpoint.checkpoint_id, kept=proposal.kept,
+            reason=proposal.reason, actor=caller.actor, origin=caller.origin, ordinal=ordinal,
+        )  # fmt: skip
+        kept = named if proposal.kept else kept
+    return kept
+
+
+def _run_program(
+    view: RunView, store: ObjectStore, caller: Caller, *, checkpoint: Path, scratch: Path, work: Path,
+    hold: Callable[[subprocess.Popen[bytes]], None],
+) -> Path:  # fmt: skip
+    """Start the evaluation program under the wrapper and return the file that it wrote."""
+    config, split = view.latest(ConfigurationDeclared), view.latest(SplitCreated)
+    if config is None or split is None:
+        raise RefusedError(f"run {view.run_uid} has no recorded configuration or split")
+    command = resolve_command(request_of(view).evaluate_command, field="evaluate_command")
+    (scratch / "config.json").write_text(json.dumps(config.configuration))
+    manifest = materialise(store, snapshot_of(view), split, work / "data")
+    output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / "status.jsonl"
+    allowed = {*INHERITED, *policy_of(view).environment.allowed_variables}
+    environment = {k: v for k, v in os.environ.items() if k in allowed or k.startswith(INHERITED_PREFIXES)}
+    environment |= {
+        "PRETRAIN_ARCHIVE_RUN_UID": view.run_uid,
+        "PRETRAIN_ARCHIVE_CONFIG": str(scratch / "config.json"),
+        "PRETRAIN_ARCHIVE_DATA_MANIFEST": str(manifest),
+        "PRETRAIN_ARCHIVE_RESUME_FROM": str(checkpoint),
+        "PRETRAIN_ARCHIVE_EVALUATION": str(output),
+        "PRETRAIN_ARCHIVE_EVENTS": str(scratch / "events.jsonl"),
+    }
+    caller.say(f"evaluating {checkpoint.name} with {' '.join(command)}")
+    wrapped = [sys.executable, str(WRAPPER), "--status", str(status), "--", *command]
+    with log.open("wb") as raw:
+        process = subprocess.Popen(
+            wrapped, stdout=raw, stderr=subprocess.STDOUT, env=environment, cwd=scratch
+        )
+        hold(process)
+        code = process.wait()
+    tail = log.read_bytes()[-LOG_TAIL:].decode("utf-8", "replace")
+    caller.say(tail)
+    if code != 0:
+        last = tail.strip().splitlines()[-1:] or [""]
+        raise ArchiveError(
+            f"the evaluation program ended with exit code {code}: {last[0]}", hint="Read the task's log."
+        )
+    return output

@@ -1,0 +1,162 @@
+"""Launch the next attempt of a run: permission, data, recovery point, one process tree, how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pretrain_archive.artifacts.verification import newest_verified
+from pretrain_archive.compute.environment import declare_environment
+from pretrain_archive.compute.local import LocalLaunch
+from pretrain_archive.compute.recovery import close_lost_attempts
+from pretrain_archive.compute.spec import JobSpec
+from pretrain_archive.data.materialise import materialise
+from pretrain_archive.data.verify import verify_snapshot
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    ConfigurationDeclared,
+    EnvironmentDeclared,
+    SplitCreated,
+)
+from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.permit import LaunchPermit, Observed, consume_permit, derive_permit, minutes_used
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.checkpoints import registrar
+from pretrain_archive.services.code import Code, read_code
+from pretrain_archive.services.progress import every
+from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
+from pretrain_archive.storage.port import ObjectStore
+
+SIGNER_SECONDS = 90.0
+"""How long a launch waits for the ledger's signer: the unanchored window is 60 s at most (invariant 2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What a launch works with besides the ledger: store, policies by project, folder with a folder per run."""
+
+    store: ObjectStore
+    policies: Callable[[str], LoadedPolicy]
+    runs_folder: Path
+
+
+def launch(
+    ledger: Ledger, caller: Caller, run_uid: str, bench: Bench, *, hold: Callable[[LocalLaunch], None]
+) -> AttemptEnded:
+    """Run the next attempt to its end and return how it ended.
+
+    ``hold`` is given the launch before it starts, so that a signal can end it. Raises
+    :class:`RefusedError` naming everything that is missing or stale; then no process was started.
+    """
+    view = run_of(ledger, caller, run_uid)
+    folder = bench.runs_folder / run_uid
+    ended = close_lost_attempts(
+        ledger, view, bench.runs_folder, actor=caller.actor, origin=caller.origin,
+        on_checkpoint=registrar(ledger, caller, view),
+    )  # fmt: skip
+    for attempt in ended:
+        caller.say(f"attempt {attempt.attempt} was lost at step {attempt.last_step}: {attempt.reason}")
+    view = run_of(ledger, caller, run_uid)
+    if view.opened is None or view.latest(ConfigurationDeclared) is None:
+        raise RefusedError("no launch", reasons=("the configuration is unrecorded",))
+    code = read_code(_config(view).command)
+    permit = _permit(ledger, caller, view, bench, code)
+    manifest = _data(view, bench, caller, folder / "data")
+    spec = _spec(view, permit, code, manifest, folder)
+    if spec.resume_from:
+        caller.say(
+            f"attempt {permit.attempt} resumes from the verified checkpoint of step {spec.resume_step}"
+        )
+    intent = consume_permit(ledger, permit, target="local", actor=caller.actor, origin=caller.origin)
+    ledger.seal()
+    job = LocalLaunch(
+        spec, intent=intent, ledger=ledger, actor=caller.actor, origin=caller.origin,
+        on_checkpoint=registrar(ledger, caller, view), progress=caller.say,
+    )  # fmt: skip
+    hold(job)
+    return job.run()
+
+
+def _config(view: RunView) -> ConfigurationDeclared:
+    config = view.latest(ConfigurationDeclared)
+    if config is None:
+        raise RefusedError("no launch", reasons=("the configuration is unrecorded",))
+    return config
+
+
+def _permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench, code: Code) -> LaunchPermit:
+    """Derive the token; wait for the signer of the log where this process does not hold the key."""
+    policy = policy_of(view)
+    environment = declare_environment(
+        _config(view).command, policy.environment.allowed_variables, code.folder
+    )
+    observed = Observed(code_digest=code.digest, environment_digest=environment.environment_digest)
+    until = time.monotonic() + SIGNER_SECONDS
+    while True:
+        try:
+            return derive_permit(
+                ledger, view, dag_run_id=caller.origin.dag_run_id, observed=observed, now=datetime.now(UTC),
+                policy=bench.policies(opened_of(view).project),
+            )  # fmt: skip
+        except RefusedError as error:
+            waiting = error.reasons == ("no signed checkpoint covers the prepare decision yet",)
+            if not waiting or time.monotonic() > until:
+                raise
+            caller.say("waiting for the ledger's signer to cover the prepare decision")
+            time.sleep(2)
+
+
+def _data(view: RunView, bench: Bench, caller: Caller, folder: Path) -> Path:
+    """Prove that the snapshot's stored bytes are those that were signed, and lay them out for the program."""
+    snapshot, split = snapshot_of(view), view.latest(SplitCreated)
+    if split is None:
+        raise RefusedError("no launch", reasons=("the split is unrecorded",))
+    checked = verify_snapshot(
+        bench.store, snapshot.name, snapshot.version, manifest_digest=snapshot.manifest_digest,
+        progress=every(caller.say, "verified"),
+    )  # fmt: skip
+    if checked.verdict != "verified":
+        named = tuple(
+            f"{item.path}: expected {item.expected}, found {item.found}" for item in checked.items[:5]
+        )
+        raise RefusedError("no launch: the data changed after it was signed", reasons=named)
+    return materialise(bench.store, snapshot, split, folder, progress=every(caller.say, "laid out"))
+
+
+def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, folder: Path) -> JobSpec:
+    config, policy = _config(view), policy_of(view)
+    declared = view.latest(EnvironmentDeclared)
+    resume = newest_verified(view)
+    return JobSpec(
+        run_uid=view.run_uid,
+        attempt=permit.attempt,
+        command=tuple(config.command),
+        configuration=config.configuration,
+        data_manifest=manifest,
+        work_folder=folder / f"attempt-{permit.attempt}",
+        checkpoint_folder=Path(config.checkpoints.location),
+        budget=config.budget,
+        stop=config.stop,
+        program_folder=code.folder,
+        resume_from=resume[1] if resume else None,
+        resume_step=resume[0].step if resume else None,
+        allowed_variables=tuple(policy.environment.allowed_variables),
+        declared=declared.environment if declared else None,
+        drift=policy.environment.drift,
+        target_steps=_target(config),
+        spent_seconds=minutes_used(view) * 60,
+    )
+
+
+def _target(config: ConfigurationDeclared) -> int | None:
+    """The step at which the configuration says that training is complete, where it says so."""
+    optimisation = config.configuration.get("optimisation")
+    nested = optimisation.get("steps") if isinstance(optimisation, dict) else None
+    steps = config.configuration.get("steps", nested)
+    return steps if isinstance(steps, int) else None

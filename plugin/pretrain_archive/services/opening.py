@@ -1,0 +1,202 @@
+"""Open a run: read the request, bind it to policy, configuration, code and environment, and record it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pretrain_archive.compute.environment import declare_environment
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.identity import Ref, new_id
+from pretrain_archive.domain.policy import ROLES, LoadedPolicy
+from pretrain_archive.domain.records import Draft, Edge, Relation
+from pretrain_archive.domain.request import RunRequest, check_against_policy, read_request
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.service import load_run
+from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.code import Code, read_code, resolve_command
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Where the run is opened: policies by project, the folder for work, the DAG's code version."""
+
+    policies: Callable[[str], LoadedPolicy]
+    work_folder: Path
+    code_version: str | None = None
+    bundle: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    request: RunRequest
+    policy: LoadedPolicy
+    code: Code
+    train: list[str]
+    environment: kinds.EnvironmentDeclared
+
+
+def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
+    request = read_request(values)
+    policy = host.policies(request.project)
+    check_against_policy(request, policy.policy)
+    train = resolve_command(request.train_command, field="train_command")
+    resolve_command(request.evaluate_command, field="evaluate_command")
+    code = read_code(train)
+    environment = declare_environment(train, policy.policy.environment.allowed_variables, code.folder)
+    return _Plan(request=request, policy=policy, code=code, train=train, environment=environment)
+
+
+def _earlier(ledger: Ledger, caller: Caller) -> list[RunView]:
+    """Runs that this DAG run opened before (it was cleared or retried), newest first."""
+    rows = ledger.runs(RunQuery(dag_ids=[caller.origin.dag_id], dag_run_id=caller.origin.dag_run_id))
+    return [load_run(ledger, row.run_uid) for row in rows]
+
+
+def _same(view: RunView, plan: _Plan, conf_digest: str) -> bool:
+    """Same inputs: the same run goes on. Any changed digest makes a new run (settled reading 1)."""
+    opened, config, env = (
+        view.opened,
+        view.latest(kinds.ConfigurationDeclared),
+        view.latest(kinds.EnvironmentDeclared),
+    )
+    return (
+        opened is not None
+        and config is not None
+        and env is not None
+        and view.state != "closed"
+        and opened.conf_digest == conf_digest
+        and opened.policy_digest == plan.policy.digest
+        and config.code_digest == plan.code.digest
+        and env.environment_digest == plan.environment.environment_digest
+    )
+
+
+def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Host) -> kinds.RunOpened:
+    """Open the run of this DAG run, or go on with the one it opened before with the same inputs.
+
+    A request that cannot be read is recorded as a failed run with its reason, then raised.
+    """
+    earlier = _earlier(ledger, caller)
+    conf_digest = digest_of(dict(values))
+    try:
+        plan = _plan(values, host)
+    except ArchiveError as error:
+        _record_failed(ledger, caller, values, earlier, error)
+        raise
+    if earlier and earlier[0].opened is not None and _same(earlier[0], plan, conf_digest):
+        caller.say(f"run {earlier[0].run_uid} goes on: its inputs are unchanged")
+        return earlier[0].opened
+    run_uid = new_id("run")
+    opened = kinds.RunOpened(
+        run_uid=run_uid,
+        project=plan.request.project,
+        dag_id=caller.origin.dag_id,
+        dag_run_id=caller.origin.dag_run_id,
+        submitter=caller.submitter,
+        purpose=plan.request.purpose(),
+        people={role: getattr(plan.policy.policy.people, role) for role in ROLES},
+        policy_digest=plan.policy.digest,
+        policy_name=plan.policy.name,
+        policy=plan.policy.policy.model_dump(mode="json"),
+        conf=dict(values),
+        conf_digest=conf_digest,
+        code_version=host.code_version,
+        bundle=host.bundle,
+        derived_from=earlier[0].run_uid if earlier else None,
+    )
+    ledger.append(_drafts(caller, opened, plan, host, len(earlier)))
+    caller.say(f"run {run_uid} opened for project {opened.project} under policy {plan.policy.name}")
+    return opened
+
+
+def _drafts(caller: Caller, opened: kinds.RunOpened, plan: _Plan, host: Host, earlier: int) -> list[Draft]:
+    policy = plan.policy.policy
+    location = str(host.work_folder / opened.run_uid / "checkpoints")
+    configuration = {**plan.request.configuration, "checkpoint_every": plan.request.checkpoint_every}
+    declared = kinds.ConfigurationDeclared(
+        configuration=configuration,
+        configuration_digest=digest_of(configuration),
+        command=plan.train,
+        code_digest=plan.code.digest,
+        code_files=plan.code.files,
+        base_model=plan.request.base_model,
+        budget=plan.request.budget(policy),
+        stop=plan.request.stop_conditions(),
+        checkpoints=plan.request.checkpoint_plan(policy, location),
+    )
+    run = Ref(type="run", id=opened.run_uid)
+    edges = [Edge(subject=run, relation=Relation.WAS_ASSOCIATED_WITH, object=Ref(type="person", id=name))
+             for name in sorted({opened.submitter or "", *opened.people.values()} - {""})]  # fmt: skip
+    if opened.derived_from:
+        edges.append(
+            Edge(
+                subject=run,
+                relation=Relation.WAS_DERIVED_FROM,
+                object=Ref(type="run", id=opened.derived_from),
+            )
+        )
+    unique = f"open/{opened.dag_id}/{opened.dag_run_id}/{earlier}"
+    bodies: list[tuple[str, kinds.Payload, tuple[Edge, ...], str]] = [
+        ("run.opened", opened, tuple(edges), unique),
+        ("configuration.declared", declared, (), ""),
+        ("environment.declared", plan.environment, (), ""),
+    ]
+    return [
+        Draft(stream=opened.run_uid, kind=kind, payload=payload.to_json(), actor=caller.actor, origin=caller.origin,
+              edges=edge, unique=key)
+        for kind, payload, edge, key in bodies
+    ]  # fmt: skip
+
+
+def _record_failed(
+    ledger: Ledger, caller: Caller, values: Mapping[str, Any], earlier: list[RunView], error: ArchiveError
+) -> None:
+    run_uid = new_id("run")
+    opened = kinds.RunOpened(
+        run_uid=run_uid,
+        project=str(values.get("project", "")),
+        dag_id=caller.origin.dag_id,
+        dag_run_id=caller.origin.dag_run_id,
+        submitter=caller.submitter,
+        purpose=None,
+        people={},
+        policy_digest=None,
+        policy_name="",
+        conf=dict(values),
+        conf_digest=digest_of(dict(values)),
+        derived_from=earlier[0].run_uid if earlier else None,
+    )
+    unique = f"open/{opened.dag_id}/{opened.dag_run_id}/{len(earlier)}"
+    bodies: list[tuple[str, kinds.Payload, str]] = [
+        ("run.opened", opened, unique),
+        ("run.failed", _failed(caller, error), ""),
+    ]
+    ledger.append([
+        Draft(stream=run_uid, kind=kind, payload=payload.to_json(), actor=caller.actor, origin=caller.origin,
+              unique=key)
+        for kind, payload, key in bodies
+    ])  # fmt: skip
+
+
+def _failed(caller: Caller, error: ArchiveError) -> kinds.RunFailed:
+    return kinds.RunFailed(
+        task_id=caller.origin.task_id, error_code=error.code, reason=error.message, hint=error.hint
+    )
+
+
+def record_failure(ledger: Ledger, caller: Caller, run_uid: str, error: Exception) -> None:
+    """Record that a step of an open run failed, with its reason; a closed run takes no more facts."""
+    view = load_run(ledger, run_uid)
+    if view.state in {"closed", "unrecorded"}:
+        return
+    known = error if isinstance(error, ArchiveError) else ArchiveError(f"{type(error).__name__}: {error}")
+    ledger.append([
+        Draft(stream=run_uid, kind="run.failed", payload=_failed(caller, known).to_json(), actor=caller.actor,
+              origin=caller.origin, attempt=view.attempts)
+    ])  # fmt: skip

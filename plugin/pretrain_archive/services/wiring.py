@@ -1,0 +1,91 @@
+"""The composition root: ledger, store and policies from the settings of ``[pretrain_archive]``.
+
+Everything heavy is imported when it is first built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from pretrain_archive import config
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.policy import LoadedPolicy, load_policy
+
+if TYPE_CHECKING:
+    from pretrain_archive.ledger.anchors import Anchor
+    from pretrain_archive.ledger.sql import SqlLedger
+    from pretrain_archive.services.opening import Host
+    from pretrain_archive.storage.port import ObjectStore
+
+
+def policy(project: str) -> LoadedPolicy:
+    """The policy of ``project`` as its file stands now."""
+    return load_policy(config.policies_folder(), project)
+
+
+def open_store() -> ObjectStore:
+    """The object store; endpoint and credentials of S3 come from boto3's own chain."""
+    from pretrain_archive.storage import factory  # noqa: PLC0415
+
+    return factory.open_store(config.store_url())
+
+
+def open_anchors(urls: Sequence[str]) -> list[Anchor]:
+    """The anchors that the setting ``anchors`` lists: ``file://``, ``s3://`` or ``git+URL``."""
+    from pretrain_archive.ledger.anchors import FileAnchor  # noqa: PLC0415
+    from pretrain_archive.ledger.anchors_remote import GitAnchor, ObjectAnchor  # noqa: PLC0415
+    from pretrain_archive.storage import factory  # noqa: PLC0415
+
+    made: list[Anchor] = []
+    for url in urls:
+        parts = urlsplit(url)
+        if parts.scheme == "file":
+            made.append(FileAnchor(Path(unquote(parts.path))))
+        elif parts.scheme == "s3":
+            made.append(ObjectAnchor(factory.open_store(url), name=url))
+        elif parts.scheme.startswith("git+"):
+            made.append(GitAnchor(url.removeprefix("git+"), work_folder=config.work_folder()))
+        else:
+            raise InputError(
+                "[pretrain_archive] anchors", url, "not an anchor", hint="Use file://, s3:// or git+URL."
+            )
+    return made
+
+
+def open_ledger() -> SqlLedger:
+    """The ledger. SQLite and its key are made on first use; a server's tables come from a migration."""
+    from pretrain_archive.ledger import factory  # noqa: PLC0415
+
+    url = config.database_url()
+    return factory.open_ledger(
+        url,
+        signing_key=config.signing_key(),
+        anchors=open_anchors(config.anchors()),
+        public_keys=config.public_keys(),
+        create=url.startswith("sqlite"),
+    )
+
+
+def host(*, code_version: str | None = None, bundle: str | None = None) -> Host:
+    """Where runs are opened on this machine."""
+    from pretrain_archive.services.opening import Host  # noqa: PLC0415
+
+    return Host(policies=policy, work_folder=runs_folder(), code_version=code_version, bundle=bundle)
+
+
+def runs_folder() -> Path:
+    """The folder with one work folder per run."""
+    return config.work_folder() / "runs"
+
+
+def packages_folder() -> Path:
+    """The folder with one package per closed run."""
+    return config.work_folder() / "packages"
+
+
+def verifier_key() -> str:
+    """The first public key by which checkpoints are believed, as text; empty if there is none yet."""
+    return next((path.read_text().strip() for path in config.public_keys() if path.exists()), "")
