@@ -57,13 +57,13 @@ PARAMS = {
         minLength=1,
         description_md="One run is one training decision. What you enter here is what the approvers see.\n\n"
         "一次运行即一个训练决定；审批人看到的正是您在此填写的内容。",
-    ),  # fmt: skip
+    ),
     "objective": text(
         "Objective · 目标",
         "Learn the byte statistics of Python source as a small language model",
         long=True,
         minLength=8,
-    ),  # fmt: skip
+    ),
     "training_type": Param(
         "pre-training",
         type="string",
@@ -76,27 +76,27 @@ PARAMS = {
             "alignment": "alignment · 对齐",
             "evaluation": "evaluation · 评估",
         },
-    ),  # fmt: skip
+    ),
     "source": text(
         "Data source · 数据来源",
         "python:stdlib",
         minLength=1,
         description="python:stdlib, a folder, or file://…",
-    ),  # fmt: skip
+    ),
     "licence": text("Licence of the data · 数据许可", "PSF-2.0", description="An SPDX id, or the contract."),
     "intended_use": Param(
         "research",
         type="string",
         title="Intended use · 用途",
         examples=["research", "experiment", "internal", "product"],
-    ),  # fmt: skip
+    ),
     "source_name": text("Name of the data · 数据名称", "python-stdlib", section=DATA),
     "origin_class": text(
         "Origin · 来源类别",
         "public corpus",
         section=DATA,
         examples=["internal documents", "public corpus", "labelled", "business logs", "synthetic"],
-    ),  # fmt: skip
+    ),
     "obtained": text("How it was obtained · 获取方式", "shipped with the Python interpreter", section=DATA),
     "collected_at": text("Collection time · 采集时间", None, section=DATA, format="date-time"),
     "authorisation": text("Authorisation · 授权情况", "open licence", section=DATA),
@@ -117,7 +117,7 @@ PARAMS = {
         "none",
         section=RESOURCES,
         examples=["none", "nvidia.com/gpu", "huawei.com/Ascend910", "amd.com/gpu"],
-    ),  # fmt: skip
+    ),
     "accelerators": Param(0, type="integer", minimum=0, title="Accelerators · 加速卡数量", section=RESOURCES),
     "budget_minutes": Param(
         8, type="number", exclusiveMinimum=0, title="Budget in minutes · 预算（分钟）", section=RESOURCES
@@ -130,8 +130,8 @@ PARAMS = {
     ),
     "no_progress_minutes": Param(
         2, type="number", exclusiveMinimum=0, section=STOP, title="Without a step, minutes · 无进展（分钟）"
-    ),  # fmt: skip
-    "stop_on_nan": Param(True, type="boolean", title="Stop on NaN · 遇 NaN 停止", section=STOP),
+    ),
+    "stop_on_nan": Param(default=True, type="boolean", title="Stop on NaN · 遇 NaN 停止", section=STOP),
     "max_loss": Param(None, type=["null", "number"], title="Stop above this loss · 损失上限", section=STOP),
     "max_attempts": Param(
         3, type="integer", minimum=1, title="Attempts at most · 尝试次数上限", section=STOP
@@ -141,7 +141,7 @@ PARAMS = {
         None,
         section=PEOPLE,
         description="Empty: you. Roles come from the project's policy.",
-    ),  # fmt: skip
+    ),
     "acceptance_metric": text("Metric that decides · 验收指标", "bits_per_byte", section=ACCEPTANCE),
     "acceptance_limit": Param(None, type=["null", "number"], title="Limit · 阈值", section=ACCEPTANCE),
     "must_beat_baselines": Param(
@@ -157,7 +157,7 @@ PARAMS = {
         "Known limits · 已知限制",
         ["sees 128 bytes of context", "trained for about a minute on one CPU core"],
         RELEASE,
-    ),  # fmt: skip
+    ),
     "rollback": text("Rollback · 回滚方式", "use the previous release of the same name", section=RELEASE),
     "take_down": text(
         "Take-down · 下线方式", "remove the release's folder; the archive keeps its record", section=RELEASE
@@ -194,5 +194,5 @@ with DAG(
     archive_close = ArchiveCloseOperator(task_id="archive_close", run_uid=RUN_UID, retries=2)
     clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
 
-    open_run >> register_source >> snapshot >> quality_check >> prepare_gate >> gpu_launch  # type: ignore[operator]
+    open_run >> register_source >> snapshot >> quality_check >> prepare_gate >> gpu_launch
     gpu_launch >> register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up

@@ -93,7 +93,7 @@ class ArchiveTask:
         return AirflowFailException(f"{error.code}: {error}")
 
 
-class ArchiveOperator(ArchiveTask, BaseOperator):
+class RunOperator(ArchiveTask, BaseOperator):
     """Base of the operators that work on an open run.
 
     :param run_uid: the run, usually ``{{ ti.xcom_pull(task_ids='open_run')['run_uid'] }}``; it is checked
@@ -106,6 +106,10 @@ class ArchiveOperator(ArchiveTask, BaseOperator):
     def __init__(self, *, run_uid: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run_uid = run_uid
+
+
+class ArchiveOperator(RunOperator):
+    """A :class:`RunOperator` that does one thing and returns a small JSON value."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Call :meth:`work` and return its small JSON value; errors end the task as their kind demands."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from pretrain_archive.domain.errors import ArchiveError
-from pretrain_archive_operators.base import ArchiveOperator, small_json
+from pretrain_archive_operators.base import RunOperator, small_json
 from pretrain_archive_operators.links import DossierLink
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TARGETS = ("local",)
 
 
-class GpuLaunchOperator(ArchiveOperator):
+class GpuLaunchOperator(RunOperator):
     """Consume a launch token that is derived from the ledger, run the program, and record how it ended.
 
     Whether the gate task looks successful is not asked: without a fresh approval in the ledger no process
