@@ -1,0 +1,110 @@
+"""The program ``pretrain-archive``: wires the sub-commands and turns errors into exit codes.
+
+Exit codes: 0 all well, 1 a finding, 2 wrong use or unreadable input, 3 intact but not authenticated (packages
+only), 4 refused by policy. Never a traceback: ``PRETRAIN_ARCHIVE_DEBUG=1`` shows one on standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from pretrain_archive.commands import later, ledger, package, retention, run, snapshot
+from pretrain_archive.commands.output import WRONG_USE, fail, wants_json
+
+INTERRUPTED = 130
+"""What a shell reports for a program that Ctrl-C ended."""
+
+HELP = """Make an LLM pre-training run rebuildable as a decision.
+
+Exit codes: 0 all well, 1 a finding, 2 wrong use or unreadable input, 3 intact but not authenticated (packages
+only), 4 refused by policy."""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, commands in (
+    ("snapshot", snapshot.app),
+    ("quality", later.quality),
+    ("run", run.app),
+    ("package", package.app),
+    ("ledger", ledger.app),
+    ("retention", retention.app),
+):
+    app.add_typer(commands, name=name)
+app.command("withdraw", context_settings=later.ANYTHING)(later.withdraw)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        print(f"pretrain-archive {version('pretrain-archive')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Options that every command shares."""
+
+
+def _explain(error: Exception, *, as_json: bool) -> int:
+    """Say what went wrong, in one line or one document, and return the exit code."""
+    from pretrain_archive.domain.errors import ArchiveError  # noqa: PLC0415
+
+    if isinstance(error, ArchiveError):
+        fail(error.code, error.message, error.hint, as_json=as_json)
+        return error.exit_code
+    if hasattr(error, "format_message"):  # a usage error of the command line's parser
+        context = getattr(error, "ctx", None)
+        where = f" Try: {context.command_path} --help" if context is not None else ""
+        fail("usage", error.format_message(), where.strip(), as_json=as_json)
+        return WRONG_USE
+    if isinstance(error, OSError):
+        what = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        fail("system", what, "", as_json=as_json)
+        return WRONG_USE
+    if os.environ.get("PRETRAIN_ARCHIVE_DEBUG"):
+        traceback.print_exception(error)
+    hint = "Set PRETRAIN_ARCHIVE_DEBUG=1 to see where, and report it."
+    fail("internal", f"{type(error).__name__}: {error}", hint, as_json=as_json)
+    return WRONG_USE
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    as_json = wants_json(arguments)
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="pretrain-archive")
+    except (KeyboardInterrupt, typer.Abort):
+        fail("interrupted", "interrupted", "", as_json=as_json)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has seen enough; a flush at exit must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the outermost frame: everything becomes an exit code
+        return _explain(error, as_json=as_json)
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    sys.exit(run_command(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The sub-commands of ``pretrain-archive``, one module per word; each imports what it needs when it runs."""

@@ -1,0 +1,107 @@
+"""How every command answers: one JSON document or text for a person, and what its exit code means.
+
+Standard output holds the answer and nothing else; progress and errors go to standard error. With ``--json`` an
+error is the answer: ``{"error": {"code", "message", "hint"}}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+OK, FINDING, WRONG_USE, NOT_AUTHENTICATED, REFUSED = 0, 1, 2, 3, 4
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+MARKS = {"verified": "✔", "changed": "△", "unrecorded": "◌"}
+COLOURS = {"verified": "32", "changed": "33", "unrecorded": "90"}
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Whether ``--json`` stands among the arguments, before ``--``: asked where parsing itself failed."""
+    before = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
+    return "--json" in before
+
+
+def coloured() -> bool:
+    """Whether text may be coloured: standard output is a terminal and NO_COLOR is not set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def plain(text: object) -> str:
+    """Text for a terminal: one line, control characters escaped, so that no value can move the cursor."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(text))
+
+
+def verdict_text(verdict: str) -> str:
+    """A verdict with its mark, coloured where that is wanted: the word carries the meaning."""
+    text = f"{MARKS.get(verdict, '·')} {verdict}"
+    return f"\x1b[{COLOURS[verdict]}m{text}\x1b[0m" if coloured() and verdict in COLOURS else text
+
+
+def answer(document: dict[str, Any], text: Iterable[str], *, as_json: bool, code: int = OK) -> None:
+    """Print the answer and end the command with ``code``."""
+    if as_json:
+        print(json.dumps(document, ensure_ascii=False, indent=1, sort_keys=False))
+    else:
+        for line in text:
+            print(line)
+    sys.stdout.flush()
+    raise typer.Exit(code)
+
+
+def fail(code: str, message: str, hint: str, *, as_json: bool) -> None:
+    """Print an error where it belongs; the caller chooses the exit code."""
+    if as_json:
+        print(json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False))
+        return
+    line = " ".join(plain(part) for part in (message.replace("\n", " "), hint.replace("\n", " ")) if part)
+    print(f"pretrain-archive: {line}", file=sys.stderr)
+
+
+def table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> list[str]:
+    """Rows as aligned columns."""
+    every = [list(head), *map(list, rows)] if head else [list(row) for row in rows]
+    widths = [max((len(row[i]) for row in every if i < len(row)), default=0) for i in range(_width(every))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in every
+    ]
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return max((len(row) for row in rows), default=0)
+
+
+def size_text(number: int) -> str:
+    """A number of bytes for a person."""
+    value = float(number)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1000 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError(number)
+
+
+@contextlib.contextmanager
+def hashing_progress(word: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A line on standard error that counts files and bytes; None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+
+    def show(files: int, size: int) -> None:
+        sys.stderr.write(f"\r\x1b[2K{word}: {files} files, {size_text(size)}")
+        sys.stderr.flush()
+
+    try:
+        yield show
+    finally:
+        sys.stderr.write("\r\x1b[2K")
+        sys.stderr.flush()

@@ -1,0 +1,141 @@
+"""``pretrain-archive snapshot``: immutable data versions."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pretrain_archive.commands.output import (
+    FINDING,
+    OK,
+    Json,
+    answer,
+    hashing_progress,
+    plain,
+    size_text,
+    verdict_text,
+)
+
+if TYPE_CHECKING:
+    from pretrain_archive.ledger.port import Ledger
+    from pretrain_archive.storage.port import ObjectStore
+
+app = typer.Typer(help="Immutable data versions.", no_args_is_help=True)
+
+Store = Annotated[
+    str, typer.Option("--store", metavar="URI", help="Object store; default: the configured one.")
+]
+
+
+def open_store(uri: str) -> ObjectStore:
+    """The store at ``uri`` (a folder or a URL), or the configured one."""
+    if not uri:
+        from pretrain_archive import services  # noqa: PLC0415
+
+        return services.open_store()
+    from pretrain_archive.storage import factory  # noqa: PLC0415
+
+    return factory.open_store(uri if "://" in uri else Path(uri).absolute().as_uri())
+
+
+def split_name(text: str) -> tuple[str, int | None]:
+    """``NAME`` or ``NAME@VERSION``."""
+    from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
+
+    name, at, version = text.partition("@")
+    if at and not (version.isascii() and version.isdigit()):
+        raise InputError("snapshot", text, "the version is not a number", hint="Write NAME or NAME@3.")
+    return name, int(version) if at else None
+
+
+@app.command()
+def create(  # noqa: PLR0917 - typer passes options by name
+    source: Annotated[str, typer.Argument(metavar="SRC", help="Folder or file:// URL to read.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the snapshot.")],
+    store: Store = "",
+    mode: Annotated[str, typer.Option(help="copy keeps the bytes, reference only their digests.")] = "copy",
+    include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Take only these paths.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Leave these paths out.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Read every byte below SRC and keep it as the next version of NAME; equal content makes none."""
+    from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.data.snapshots import create_snapshot  # noqa: PLC0415
+    from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
+    from pretrain_archive.domain.identity import new_id  # noqa: PLC0415
+    from pretrain_archive.domain.records import Actor, Origin  # noqa: PLC0415
+
+    with hashing_progress("hashing") as progress:
+        made = create_snapshot(
+            open_store(store),
+            services.open_ledger(),
+            name=name,
+            source_root=resolve_source(source).root,
+            mode=mode,  # type: ignore[arg-type]  # create_snapshot itself names a wrong mode
+            actor=Actor(type="cli", name=getpass.getuser()),
+            origin=Origin(dag_id="cli", dag_run_id=new_id("call"), task_id="snapshot_create"),
+            include=include or (),
+            exclude=exclude or (),
+            progress=progress,
+        )
+    wanted = (
+        "name",
+        "version",
+        "manifest_digest",
+        "file_count",
+        "total_bytes",
+        "parent",
+        "unchanged",
+        "changes",
+    )
+    document = {key: made.to_json()[key] for key in wanted}
+    line = f"{made.name}@{made.version}  {made.file_count} files, {size_text(made.total_bytes)}"
+    state = "unchanged" if made.unchanged else ", ".join(f"{n} {word}" for word, n in made.changes.items())
+    answer(document, [f"{line}  ({state})", made.manifest_digest], as_json=as_json)
+
+
+@app.command()
+def verify(
+    snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
+    store: Store = "",
+    source: Annotated[str, typer.Option(metavar="SRC", help="Compare the live source, not the copy.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Read every byte again and compare it with the manifest; lists what is not as it was."""
+    from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
+    from pretrain_archive.data.verify import verify_snapshot  # noqa: PLC0415
+
+    name, version = split_name(snapshot)
+    with hashing_progress("verifying") as progress:
+        checked = verify_snapshot(
+            open_store(store),
+            name,
+            version,
+            source_root=resolve_source(source).root if source else None,
+            manifest_digest=_recorded_digest(services.open_ledger(), open_store(store), name, version),
+            progress=progress,
+        )
+    document = checked.to_json()
+    lines = [
+        f"{verdict_text(item.verdict.value)}  {plain(item.path) or '(manifest)'}: "
+        f"expected {plain(item.expected)}, found {plain(item.found)}"
+        for item in checked.items
+    ]
+    tally = ", ".join(f"{number} {word}" for word, number in checked.counts.items())
+    lines.append(f"{verdict_text(document['verdict'])}  {name}@{checked.snapshot.version}: {tally}")
+    answer(document, lines, as_json=as_json, code=OK if document["verdict"] == "verified" else FINDING)
+
+
+def _recorded_digest(ledger: Ledger, store: ObjectStore, name: str, version: int | None) -> str | None:
+    """The manifest digest that the ledger recorded when the version was made, None if it recorded none."""
+    from pretrain_archive.data.snapshots import latest_version  # noqa: PLC0415
+
+    number = version or latest_version(store, name)
+    for record in ledger.records(kinds=["snapshot.created"]):
+        if (record.payload["name"], record.payload["version"]) == (name, number):
+            return str(record.payload["manifest_digest"])
+    return None
