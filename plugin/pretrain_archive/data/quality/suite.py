@@ -158,11 +158,12 @@ def _context(gx: Any) -> Any:
     from great_expectations.data_context.types.base import (  # noqa: PLC0415
         DataContextConfig,
         InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
     )
 
     config = DataContextConfig(
         analytics_enabled=False,
-        progress_bars={"globally": False, "metric_calculations": False},
+        progress_bars=ProgressBarsConfig(globally=False, metric_calculations=False),
         store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
     )
     return gx.get_context(mode="ephemeral", project_config=config)

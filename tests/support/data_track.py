@@ -1,0 +1,59 @@
+"""Trees, writers and a real ledger for tests of the data track."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pretrain_archive.domain.identity import new_id
+from pretrain_archive.domain.records import Actor, Origin
+from pretrain_archive.ledger.factory import open_ledger
+
+ACTOR = Actor(type="task", name="pretraining_reference.snapshot")
+
+# A name with a line break and its percent-escaped twins, a carriage return, a backslash, and names that
+# shells, options and quoting get wrong.
+AWKWARD_NAMES = (
+    b"plain.txt",
+    b"two\nlines.txt",
+    b"two%0Alines.txt",
+    b"two%250Alines.txt",
+    b"cr\rname.txt",
+    b"back\\slash.txt",
+    b" lead.txt",
+    b"tab\tname.txt",
+    b"-rf.txt",
+    b"q'\"uote.txt",
+)
+
+# Bytes that are not UTF-8, and a valid name that one of them becomes if bad bytes are replaced.
+FOREIGN_NAMES = (b"bad\xff\xfe.txt", b"latin\xe9.txt", b"dup\xff.txt", "dup�.txt".encode())
+
+
+def origin(**changes: Any) -> Origin:
+    """A task try of its own, so that two calls are two steps."""
+    fields = {"dag_id": "pretraining_reference", "dag_run_id": new_id("r"), "task_id": "snapshot"}
+    return Origin(**fields | changes)
+
+
+def write_tree(root: Path, files: dict[bytes, bytes]) -> Path:
+    """Write files (relative path as bytes → content) below ``root``."""
+    for name, content in files.items():
+        path = os.path.join(os.fsencode(root), name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as stream:
+            stream.write(content)
+    return root
+
+
+def numbered(names: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    """Each name with content of its own."""
+    return {name: b"file %d\n" % number for number, name in enumerate(names)}
+
+
+def new_ledger(folder: Path):
+    """A ledger on SQLite in ``folder``."""
+    return open_ledger(
+        f"sqlite:///{folder / 'ledger.db'}", signing_key=folder / "key.pem", anchors=[], create=True
+    )
