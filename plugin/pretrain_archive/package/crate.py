@@ -17,10 +17,9 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.evidence import Part
 
-CONTEXT = ["https://w3id.org/ro/crate/1.2/context", "https://w3id.org/ro/terms/workflow-run/context"]
+CONTEXT = ["https://w3id.org/ro/crate/1.2/context", {"sha256": "http://schema.org/sha256"}]
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 TYPES = {".json": "application/json", ".html": "text/html", ".csv": "text/csv", ".py": "text/x-python"}
-STATES = {"completed": "CompletedActionStatus", "": "PotentialActionStatus"}
 
 Entity = dict[str, Any]
 

@@ -1,14 +1,123 @@
-"""index.html of a package."""
+"""index.html of a package: one file without scripts or outside resources, both languages, any screen, print.
+
+The template escapes every value; the pictures are made by :mod:`curve` and :mod:`lineage`, which escape their
+own texts. The language switch is two radio buttons and CSS.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
-from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.domain.verdicts import Item
-from pretrain_archive.package.evidence import Reference
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.verdicts import Item, counts, worst_first
+from pretrain_archive.package import curve, lineage, words
+from pretrain_archive.package.evidence import QUIET, Reference
+from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
+
+TRACKS = ("data", "compute", "artifact")
+SHOWN_EVENTS = 12
+"""Events of the timeline that are open at once; the rest is folded, with its count."""
 
 
 def render_index(view: RunView, items: Sequence[Item], references: Sequence[Reference]) -> bytes:
-    """The page."""
-    return b"<!doctype html>\n"
+    """The page of a run as it is closed; the same records give the same bytes."""
+    by_id = {item.id: item for item in items}
+    shown = [item for item in items if not item.id.startswith("track.")]
+    page = _environment().get_template("index.html").render(
+        view=view,
+        opened=view.opened,
+        purpose=view.opened.purpose if view.opened else None,
+        sentences=tell(view),
+        counts=counts(shown),
+        tracks=[by_id[f"track.{name}"] for name in TRACKS],
+        track_items={name: [item for item in shown if item.track == name] for name in TRACKS},
+        gates=[(gate, by_id[f"gate.{gate}"], view.decision(gate)) for gate in GATES],
+        items=worst_first(shown),
+        curve=Markup(curve.draw(view)),  # noqa: S704 - made of numbers and escaped texts
+        lineage=Markup(lineage.draw(view)),  # noqa: S704 - made of numbers and escaped texts
+        metric=curve.metric_name(view),
+        attempts=_attempts(view),
+        events=_events(view),
+        shown_events=SHOWN_EVENTS,
+        report=view.latest(kinds.EvaluationReported),
+        quality=view.latest(kinds.QualityReported),
+        references=references,
+        chinese=bool(view.opened and view.opened.policy.get("language") == "zh-CN"),
+    )  # fmt: skip
+    return page.encode("utf-8", "backslashreplace")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(__package__, "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals.update(t=both, pair=both_of, words=words, short=short, size_text=size_text)
+    environment.filters["check"] = lambda text: both(text, words.CHECKS_ZH.get(text) or text)
+    environment.filters["moment"] = moment
+    return environment
+
+
+def both(en: str, zh: str) -> Markup:
+    """A text in both languages; CSS shows one of them."""
+    if en == zh:
+        return Markup("{}").format(en)
+    return Markup('<span class="en" lang="en">{}</span><span class="zh" lang="zh-CN">{}</span>').format(
+        en, zh
+    )
+
+
+def both_of(pair: tuple[str, str]) -> Markup:
+    """:func:`both` of a pair."""
+    return both(*pair)
+
+
+def moment(text: str) -> str:
+    """A time for people: date and minute in UTC."""
+    return f"{text[:10]} {text[11:16]}" if len(text) > 16 else text or "–"
+
+
+def _attempts(view: RunView) -> list[dict[str, Any]]:
+    ends = {p.attempt: p for _, p in view.all(kinds.AttemptEnded)}
+    found = []
+    for record, started in view.all(kinds.AttemptStarted):
+        end = ends.get(started.attempt)
+        found.append(
+            {
+                "number": started.attempt,
+                "began": record.recorded_at,
+                "resume": started.resume_step,
+                "end": end,
+                "state": (end.state, STATE_ZH[end.state]) if end else words.VERDICTS["unrecorded"],
+                "took": seconds_text(end.seconds if end else None),
+            }
+        )
+    return found
+
+
+def _events(view: RunView) -> list[dict[str, Any]]:
+    return [
+        {
+            "at": record.recorded_at,
+            "kind": record.kind,
+            "track": kinds.track_of(record.kind).value,
+            "text": words.event_text(record),
+            "who": record.actor.name,
+            "person": record.actor.type == "person",
+            "attempt": record.attempt,
+            "file": f"records/{record.sequence:06d}-{record.kind}.json",
+        }
+        for record in view.records
+        if record.kind not in QUIET
+    ]

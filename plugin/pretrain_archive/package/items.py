@@ -1,4 +1,5 @@
-"""What can be said of a run's evidence: three tracks, three gates and the ten items of a package (R143).
+"""What can be said of a run's evidence: three tracks, three gates, the ten items of a package (R143)
+and the origin of its material (R146).
 
 An item is verified only where a check exists, and names it; what nobody recorded is unrecorded with a hint
 and an owner; what contradicts is changed. Pure: the same records give the same items.
@@ -20,14 +21,14 @@ REQUIREMENT = "R143"
 
 
 def evidence_items(view: RunView) -> list[Item]:
-    """The items of a run in reading order: tracks, gates, then the ten items of the package."""
-    ten = [check(view) for check in CHECKS]
+    """The items of a run in reading order: tracks, gates, then the items of the package."""
+    items = [check(view) for check in CHECKS]
     gates = [_gate(view, gate) for gate in GATES]
     tracks = [
-        _track(track, [item for item in ten if item.track == track.value])
+        _track(track, [item for item in items if item.track == track.value])
         for track in (Track.DATA, Track.COMPUTE, Track.ARTIFACT)
     ]
-    return [*tracks, *gates, *ten]
+    return [*tracks, *gates, *items]
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -130,7 +131,7 @@ def _gate(view: RunView, gate: str) -> Item:  # noqa: PLR0911 - one way out per 
     return _verified(name, "gates", check, records, f"approved by {by}")
 
 
-# -- the ten items -------------------------------------------------------------------------------------
+# -- the items of the package -------------------------------------------------------------------------------------
 
 
 def _summary(view: RunView) -> Item:
@@ -145,6 +146,36 @@ def _summary(view: RunView) -> Item:
     if computed != opened.conf_digest:
         return _changed("run.summary", "gates", check, [record], opened.conf_digest, computed)
     return _verified("run.summary", "gates", check, [record], found[1].purpose.objective)
+
+
+def _source(view: RunView) -> Item:
+    found, snapshot = view.last(kinds.SourceRegistered), view.latest(kinds.SnapshotCreated)
+    check = "licence, permission and owner are recorded for the source that the snapshot names"
+    if found is None or snapshot is None or snapshot.source_id is None:
+        return _missing(
+            "data.source", "data", view, role="data_owner", hint="Register the source with its licence."
+        )
+    record, source = found
+    if source.source_id != snapshot.source_id:
+        return _changed("data.source", "data", check, [record], snapshot.source_id, source.source_id)
+    return _verified(
+        "data.source", "data", check, [record], f"{source.name}, {source.licence}: {source.authorisation}"
+    )
+
+
+def _quality(view: RunView) -> Item:
+    found, snapshot = view.last(kinds.QualityReported), view.latest(kinds.SnapshotCreated)
+    check = "the report's digest is recorded and it is about this snapshot"
+    if found is None or snapshot is None:
+        return _missing(
+            "data.quality", "data", view, role="data_owner", hint="Check the quality of the snapshot."
+        )
+    name = f"{snapshot.name}@{snapshot.version}"
+    if found[1].snapshot != name:
+        return _changed("data.quality", "data", check, [found[0]], name, found[1].snapshot)
+    passed = sum(gate.passed for gate in found[1].gates)
+    text = f"{passed} of {len(found[1].gates)} quality gates passed on {found[1].documents} documents"
+    return _verified("data.quality", "data", check, [found[0]], text)
 
 
 def _snapshot(view: RunView) -> Item:
@@ -290,7 +321,9 @@ def _retention(view: RunView) -> Item:
 
 CHECKS: tuple[Callable[[RunView], Item], ...] = (
     _summary,
+    _source,
     _snapshot,
+    _quality,
     _configuration,
     _events,
     _checkpoints,

@@ -114,7 +114,7 @@ def record_path(record: Record) -> str:
 def _content(store: ObjectStore, view: RunView, writer: Writer, extra: tuple[Part, ...]) -> _Content:
     evidence = collect(store, view)
     items = evidence_items(view)
-    verdict = worst(found.verdict for found in (*items, *evidence.references))
+    verdict = worst([*(item.verdict for item in items), *(r.verdict for r in evidence.references)])
     parts = [Part(path=record_path(record), data=record.stored) for record in view.records]
     parts += [*evidence.parts, *extra]
     parts.append(Part(path="evidence/items.json", data=pretty({"items": [item.to_dict() for item in items]})))
@@ -257,9 +257,7 @@ def _assemble(
         for part in content.parts:
             _write(temporary / part.path, part.data)
         _write(temporary / "manifest.json", content.manifest)
-        for record in records[
-            len(records) - sum(r.kind in {"package.written", "run.closed"} for r in records[-2:]) :
-        ]:
+        for record in records[content.records :]:
             _write(temporary / record_path(record), record.stored)
         _write(temporary / "proofs.json", json.dumps(proofs, separators=(",", ":"), sort_keys=True).encode())
         _write(temporary / "checkpoint.txt", checkpoint.text.encode())

@@ -1,0 +1,287 @@
+"""The decision in six sentences: input, conditions, what happened, why this result, who signed, allowed use.
+
+Each sentence is made from records alone, in English and 简体中文, and names the records behind it. What is not
+recorded is said to be unrecorded in its place; nothing is rounded up to a story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
+
+GATE_ZH = {"prepare": "准备", "run": "运行", "close": "关闭"}
+OUTCOME_ZH = {
+    "register": "登记",
+    "continue": "继续实验",
+    "clean_up": "清理",
+    "rejected": "已拒绝",
+    "expired": "已过期",
+}
+OUTCOME_EN = {"register": "enter the registry", "continue": "continue experimenting", "clean_up": "clean up"}
+STATE_ZH = {
+    "completed": "已完成",
+    "failed": "失败",
+    "stopped": "被停止",
+    "interrupted": "被中断",
+    "lost": "失联",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentence:
+    """One sentence of the decision; ``gap`` if something in it is unrecorded."""
+
+    key: str
+    title_en: str
+    title_zh: str
+    en: str
+    zh: str
+    records: tuple[str, ...] = ()
+    gap: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """The sentence as plain JSON."""
+        return {
+            "key": self.key,
+            "en": self.en,
+            "zh": self.zh,
+            "records": list(self.records),
+            "unrecorded": self.gap,
+        }
+
+
+@dataclass(slots=True)
+class _Words:
+    """Collects a sentence in two languages and the records it rests on."""
+
+    key: str
+    title_en: str
+    title_zh: str
+    en: list[str] = field(default_factory=list)
+    zh: list[str] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    gap: bool = False
+
+    def say(self, en: str, zh: str, *records: Record) -> None:
+        self.en.append(en)
+        self.zh.append(zh)
+        self.records += [record.record_id for record in records]
+
+    def missing(self, en: str, zh: str) -> None:
+        self.gap = True
+        self.say(f"{en}: unrecorded.", f"{zh}：未记录。")
+
+    def done(self) -> Sentence:
+        return Sentence(
+            key=self.key,
+            title_en=self.title_en,
+            title_zh=self.title_zh,
+            en=" ".join(self.en),
+            zh="".join(self.zh),
+            records=tuple(self.records),
+            gap=self.gap,
+        )
+
+
+def tell(view: RunView) -> list[Sentence]:
+    """The six sentences, in order."""
+    return [part(view).done() for part in PARTS]
+
+
+def short(digest: str) -> str:
+    """A digest for people: the first and last eight hex digits."""
+    value = digest.rpartition(":")[2]
+    return f"{value[:8]}…{value[-8:]}" if len(value) > 20 else value
+
+
+def size_text(count: int) -> str:
+    """Bytes in decimal units, as people read them."""
+    amount, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if amount < 1000 or unit == "TB":
+            break
+        amount /= 1000
+    return f"{count} B" if unit == "B" else f"{amount:.3g} {unit}"
+
+
+def seconds_text(seconds: float | None) -> tuple[str, str]:
+    """A duration in both languages."""
+    if seconds is None:
+        return "unrecorded time", "时长未记录"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min", f"{hours} 小时 {minutes} 分"
+    if minutes:
+        return f"{minutes} min {rest} s", f"{minutes} 分 {rest} 秒"
+    return f"{rest} s", f"{rest} 秒"
+
+
+def _stop(text: str) -> str:
+    """Text without its own full stop, so that a sentence can end behind it."""
+    return text.strip().rstrip(".。")
+
+
+def _input(view: RunView) -> _Words:
+    words = _Words("input", "Input", "输入")
+    snapshot, source = view.last(kinds.SnapshotCreated), view.last(kinds.SourceRegistered)
+    if snapshot is None:
+        words.missing("Data snapshot", "数据快照")
+    else:
+        name, s = f"{snapshot[1].name}@{snapshot[1].version}", snapshot[1]
+        words.say(
+            f"Snapshot {name} went in: {s.file_count:,} files, {size_text(s.total_bytes)}, digest {short(s.manifest_digest)}.",
+            f"输入为数据快照 {name}：{s.file_count:,} 个文件，{size_text(s.total_bytes)}，摘要 {short(s.manifest_digest)}。",
+            snapshot[0],
+        )
+    if source is None:
+        words.missing("Its source and licence", "来源与许可证")
+    else:
+        scope = ", ".join(source[1].usage_scope)
+        words.say(
+            f"It comes from {source[1].name} under {source[1].licence}; scope of use: {scope or 'unrecorded'}.",
+            f"来源：{source[1].name}，许可证 {source[1].licence}；使用范围：{scope or '未记录'}。",
+            source[0],
+        )
+    return words
+
+
+def _conditions(view: RunView) -> _Words:
+    words = _Words("conditions", "Conditions", "条件")
+    declared, environment = view.last(kinds.ConfigurationDeclared), view.last(kinds.EnvironmentDeclared)
+    if declared is None:
+        words.missing("Configuration and budget", "配置与预算")
+    else:
+        c, b = declared[1], declared[1].budget
+        hardware = f"{b.accelerators} × {b.accelerator}" if b.accelerators else "CPU only"
+        hardware_zh = f"{b.accelerators} × {b.accelerator}" if b.accelerators else "仅 CPU"
+        words.say(
+            f"Configuration {short(c.configuration_digest)} ran under a ceiling of {b.minutes:g} minutes, {hardware}, "
+            f"owned by {b.owner}.",
+            f"配置 {short(c.configuration_digest)}，上限 {b.minutes:g} 分钟，{hardware_zh}，预算负责人 {b.owner}。",
+            declared[0],
+        )
+    if environment is None:
+        words.missing("Environment", "环境")
+    else:
+        observed = list(view.all(kinds.EnvironmentObserved))
+        drift = sum(len(payload.differences) for _, payload in observed)
+        seen = f"{drift} differences were observed" if drift else "workers observed no difference"
+        seen_zh = f"观察到 {drift} 处差异" if drift else "工作进程未观察到差异"
+        if not observed:
+            seen, seen_zh, words.gap = "what workers saw is unrecorded", "工作进程所见未记录", True
+        digest = short(environment[1].environment_digest)
+        words.say(
+            f"The environment was declared as {digest}; {seen}.",
+            f"声明的环境为 {digest}；{seen_zh}。",
+            environment[0],
+        )
+    return words
+
+
+def _happened(view: RunView) -> _Words:
+    words = _Words("happened", "What happened", "经过")
+    ends = list(view.all(kinds.AttemptEnded))
+    if not view.attempts:
+        words.missing("Training", "训练")
+        return words
+    count = f"{view.attempts} attempts" if view.attempts > 1 else "one attempt"
+    words.say(f"The run took {count}.", f"共 {view.attempts} 次尝试。")
+    for record, end in ends:
+        took, took_zh = seconds_text(end.seconds)
+        last = f" at step {end.last_step}" if end.last_step is not None else ""
+        last_zh = f"于第 {end.last_step} 步" if end.last_step is not None else ""
+        words.say(
+            f"Attempt {end.attempt} was {end.state}{last} after {took}: {_stop(end.reason)}.",
+            f"第 {end.attempt} 次{last_zh}{STATE_ZH[end.state]}，用时 {took_zh}：{_stop(end.reason)}。",
+            record,
+        )
+        if end.steps_repeated:
+            words.say(f"{end.steps_repeated} steps were repeated.", f"重复了 {end.steps_repeated} 步。")
+    if len(ends) < view.attempts:
+        words.missing("The end of an attempt", "某次尝试的结束")
+    return words
+
+
+def _why(view: RunView) -> _Words:
+    words = _Words("why", "Why this one", "选择理由")
+    named, report = view.last(kinds.CandidateNamed), view.last(kinds.EvaluationReported)
+    if named is None:
+        words.missing("The choice of a checkpoint", "检查点的选择")
+    else:
+        source = checkpoint_by_id(view, named[1].checkpoint_id)
+        step = f"of step {source[1].step}" if source else named[1].checkpoint_id
+        step_zh = f"第 {source[1].step} 步的检查点" if source else f"检查点 {named[1].checkpoint_id}"
+        kept, kept_zh = ("kept", "保留") if named[1].kept else ("dropped", "放弃")
+        words.say(
+            f"The checkpoint {step} was {kept}: {_stop(named[1].reason)}.",
+            f"{step_zh}被{kept_zh}：{_stop(named[1].reason)}。",
+            named[0],
+        )
+    if report is None:
+        words.missing("Its evaluation", "评估")
+    else:
+        mine = ", ".join(metric_text(m) for m in report[1].metrics)
+        others = ", ".join(
+            f"{b.name} {m.value:g}" for b in report[1].baselines for m in b.metrics if m.value is not None
+        )
+        words.say(
+            f"It reached {mine}" + (f"; for comparison: {others}." if others else ", without a baseline."),
+            f"评估结果 {mine}" + (f"；对照：{others}。" if others else "，无基线。"),
+            report[0],
+        )
+    return words
+
+
+def _signed(view: RunView) -> _Words:
+    words = _Words("signed", "Who signed", "签署")
+    for gate in GATES:
+        found = view.decision(gate)
+        if found is None:
+            words.missing(f"The {gate} gate", f"{GATE_ZH[gate]}关口")
+            continue
+        d = found[1]
+        verb, verb_zh = ("approved", "批准") if d.decision == "approve" else ("rejected", "拒绝")
+        own, own_zh = (" (self-signed)", "（自签）") if d.self_signed else ("", "")
+        words.say(
+            f"{d.person_name} {verb} the {gate} gate{own} on {d.responded_at[:10]}.",
+            f"{d.person_name} 于 {d.responded_at[:10]} {verb_zh}{GATE_ZH[gate]}关口{own_zh}。",
+            found[0],
+        )
+        if d.outcome:
+            words.say(f"Outcome: {OUTCOME_EN[d.outcome]}.", f"结论：{OUTCOME_ZH[d.outcome]}。")
+    return words
+
+
+def _use(view: RunView) -> _Words:
+    words = _Words("use", "Allowed use", "允许用途")
+    release, purpose = view.last(kinds.ReleaseMade), view.opened.purpose if view.opened else None
+    if release is None:
+        words.missing("A release with its scope", "发布及其范围")
+        if purpose:
+            words.say(
+                f"Intended when the run began: {_stop(purpose.intended_use)}.",
+                f"发起时的预期用途：{_stop(purpose.intended_use)}。",
+            )
+        return words
+    r = release[1]
+    words.say(
+        f"{r.name} {r.version} may be used for: {'; '.join(map(_stop, r.applicable)) or 'unrecorded'}. "
+        f"Not for: {'; '.join(map(_stop, r.not_applicable)) or 'unrecorded'}.",
+        f"{r.name} {r.version} 可用于：{'；'.join(map(_stop, r.applicable)) or '未记录'}。"
+        f"不可用于：{'；'.join(map(_stop, r.not_applicable)) or '未记录'}。",
+        release[0],
+    )
+    words.say(
+        f"Known limits: {'; '.join(map(_stop, r.known_limits)) or 'unrecorded'}.",
+        f"已知局限：{'；'.join(map(_stop, r.known_limits)) or '未记录'}。",
+    )
+    return words
+
+
+PARTS: tuple[Callable[[RunView], _Words], ...] = (_input, _conditions, _happened, _why, _signed, _use)

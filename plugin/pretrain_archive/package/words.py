@@ -1,0 +1,191 @@
+"""Words of the page in English and 简体中文, and the short text of each event on the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pretrain_archive.domain.records import Record
+from pretrain_archive.package.story import GATE_ZH, STATE_ZH, short
+
+Pair = tuple[str, str]
+
+LABELS: dict[str, Pair] = {
+    "track.data": ("Data", "数据"),
+    "track.compute": ("Compute", "算力"),
+    "track.artifact": ("Artifact", "产物"),
+    "gate.prepare": ("Prepare gate", "准备关口"),
+    "gate.run": ("Run gate", "运行关口"),
+    "gate.close": ("Close gate", "关闭关口"),
+    "run.summary": ("Run summary", "运行摘要"),
+    "data.source": ("Source and licence", "来源与许可证"),
+    "data.snapshot": ("Data snapshot", "数据快照"),
+    "data.quality": ("Data quality", "数据质量"),
+    "compute.configuration": ("Configuration and environment", "配置与环境"),
+    "compute.events": ("Key events", "关键事件"),
+    "artifact.checkpoints": ("Valid checkpoints", "有效检查点"),
+    "artifact.candidate": ("Candidate", "候选模型"),
+    "artifact.evaluation": ("Evaluation", "评估结果"),
+    "artifact.limits": ("Known limits", "已知局限"),
+    "run.people": ("Responsible people", "责任人"),
+    "artifact.retention": ("Retention", "保留策略"),
+}
+
+VERDICTS: dict[str, Pair] = {
+    "verified": ("verified", "已核验"),
+    "changed": ("changed", "已变更"),
+    "unrecorded": ("unrecorded", "未记录"),
+}
+
+CHECKS_ZH: dict[str, str] = {
+    "what the form sent hashes to the digest recorded with it": "表单内容的摘要与同时记录的摘要一致",
+    "every byte read and hashed with SHA-256": "逐字节读取并计算 SHA-256",
+    "licence, permission and owner are recorded for the source that the snapshot names": "已记录快照所指来源的许可证、授权与负责人",
+    "the report's digest is recorded and it is about this snapshot": "已记录报告摘要，且报告针对该快照",
+    "checkpoints name the snapshot": "检查点指向该快照",
+    "configuration and environment hash to their ids; workers found the same": "配置与环境的摘要与其标识一致，工作进程所见相同",
+    "every attempt that began has a recorded end": "每次开始的尝试都有结束记录",
+    "every file was read and hashed when the checkpoint was registered": "登记检查点时逐个文件读取并计算摘要",
+    "the candidate names a registered checkpoint with its digest": "候选模型指向已登记的检查点，摘要一致",
+    "metrics of the registered checkpoint, finite, beside a baseline": "已登记检查点的指标，均为有限值，并有基线对照",
+    "limits are stated, with the data set that they were found on": "已说明局限以及得出结论的数据集",
+    "each of the six roles and the submitter is a named person": "六个角色和提交人均为具名人员",
+    "a rule per artifact class stands in the policy whose digest the run carries": "策略中有各类产物的保留规则，运行记录了策略摘要",
+    "the decision names the digest of the dossier that was shown, by an entitled person": "决定写明所展示卷宗的摘要，并由有权人员作出",
+    "every file hashed at registration": "登记时逐个文件计算摘要",
+    "read and hashed when the package was written": "写入归档包时读取并计算摘要",
+    "read and hashed when the package was written; too large to copy": "写入归档包时读取并计算摘要；过大未复制",
+    "the location could not be read when the package was written": "写入归档包时该位置无法读取",
+    "deleted by policy, tombstone in the records": "已按策略删除，记录中保留墓碑",
+}
+
+STATES: dict[str, Pair] = {
+    "closed": ("closed", "已关闭"),
+    "failed": ("failed", "失败"),
+    "training": ("training", "训练中"),
+    "open": ("open", "进行中"),
+    "waiting_prepare": ("waiting at the prepare gate", "等待准备关口"),
+    "waiting_run": ("waiting at the run gate", "等待运行关口"),
+    "waiting_close": ("waiting at the close gate", "等待关闭关口"),
+    "unrecorded": ("unrecorded", "未记录"),
+}
+
+GATE_NAMES: dict[str, Pair] = {gate: (gate, zh) for gate, zh in GATE_ZH.items()}
+
+ROLES_ZH = {
+    "data_owner": "数据负责人",
+    "model_owner": "模型负责人",
+    "platform_owner": "平台负责人",
+    "budget_owner": "预算负责人",
+    "restore_owner": "恢复负责人",
+    "acceptance": "验收人",
+}
+
+
+def _gate(p: dict[str, Any]) -> Pair:
+    return p["gate"], GATE_ZH.get(p["gate"], p["gate"])
+
+
+def _decided(p: dict[str, Any]) -> Pair:
+    en, zh = _gate(p)
+    good = p["decision"] == "approve"
+    return (
+        f"{p['person_name']} {'approved' if good else 'rejected'} the {en} gate: {p['reason']}",
+        f"{p['person_name']} {'批准' if good else '拒绝'}了{zh}关口：{p['reason']}",
+    )
+
+
+def _ended(p: dict[str, Any]) -> Pair:
+    state = STATE_ZH.get(p["state"], p["state"])
+    return (
+        f"Attempt {p['attempt']} {p['state']}: {p['reason']}",
+        f"第 {p['attempt']} 次尝试{state}：{p['reason']}",
+    )
+
+
+def _started(p: dict[str, Any]) -> Pair:
+    if p.get("resume_step") is None:
+        return f"Attempt {p['attempt']} began on {p['host']}", f"第 {p['attempt']} 次尝试在 {p['host']} 开始"
+    return (
+        f"Attempt {p['attempt']} resumed from step {p['resume_step']} on {p['host']}",
+        f"第 {p['attempt']} 次尝试在 {p['host']} 从第 {p['resume_step']} 步恢复",
+    )
+
+
+def _environment(p: dict[str, Any]) -> Pair:
+    count = len(p["differences"])
+    return (
+        f"Environment observed ({p['moment']}): {count} differences",
+        f"观察到的环境（{p['moment']}）：{count} 处差异",
+    )
+
+
+EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
+    "run.opened": lambda p: (f"Run opened by {p['submitter'] or 'unrecorded'}", f"{p['submitter'] or '未记录'} 发起运行"),
+    "run.failed": lambda p: (f"Failed at {p['task_id']}: {p['reason']}", f"在 {p['task_id']} 失败：{p['reason']}"),
+    "run.closed": lambda p: (f"Closed: {p['outcome']}", f"已关闭：{p['outcome']}"),
+    "gate.dossier": lambda p: (
+        f"Dossier {short(p['digest'])} shown at the {p['gate']} gate",
+        f"{_gate(p)[1]}关口展示卷宗 {short(p['digest'])}",
+    ),
+    "gate.decision": _decided,
+    "gate.refused": lambda p: (f"Answer refused ({p['cause']}): {p['detail']}", f"回答无效（{p['cause']}）：{p['detail']}"),
+    "gate.expired": lambda p: (f"The {p['gate']} gate expired", f"{_gate(p)[1]}关口已过期"),
+    "package.written": lambda _: ("Package written", "归档包已写入"),
+    "note.added": lambda p: (f"{p['topic']}: {p['text']}", f"{p['topic']}：{p['text']}"),
+    "source.registered": lambda p: (f"Source {p['name']}, {p['licence']}", f"登记来源 {p['name']}，{p['licence']}"),
+    "snapshot.created": lambda p: (
+        f"Snapshot {p['name']}@{p['version']}, {p['file_count']} files",
+        f"快照 {p['name']}@{p['version']}，{p['file_count']} 个文件",
+    ),
+    "split.created": lambda p: (
+        f"Split: {p['train_documents']} for training, {p['validation_documents']} held out",
+        f"划分：训练 {p['train_documents']}，验证 {p['validation_documents']}",
+    ),
+    "quality.reported": lambda p: (
+        f"Quality {'passed' if p['passed'] else 'not passed'}: {p['documents']} documents",
+        f"质量检查{'通过' if p['passed'] else '未通过'}：{p['documents']} 个文档",
+    ),
+    "temporary.removed": lambda p: (f"{len(p['paths'])} temporary paths removed", f"清理 {len(p['paths'])} 处临时数据"),
+    "configuration.declared": lambda p: (
+        f"Configuration {short(p['configuration_digest'])}",
+        f"配置 {short(p['configuration_digest'])}",
+    ),
+    "environment.declared": lambda p: (
+        f"Environment {short(p['environment_digest'])}",
+        f"环境 {short(p['environment_digest'])}",
+    ),
+    "environment.observed": _environment,
+    "launch.intended": lambda p: (f"Launch token consumed, target {p['target']}", f"使用启动令牌，目标 {p['target']}"),
+    "attempt.started": _started,
+    "attempt.ended": _ended,
+    "event.recorded": lambda p: (p["event"], p["event"]),
+    "stop.fired": lambda p: (
+        f"Stop rule {p['rule']}: {p['observed']} against {p['limit']}",
+        f"停止规则 {p['rule']}：{p['observed']}，上限 {p['limit']}",
+    ),
+    "checkpoint.registered": lambda p: (
+        f"Checkpoint of step {p['step']}, {p['artifact_class']}",
+        f"第 {p['step']} 步检查点，{p['artifact_class']}",
+    ),
+    "checkpoint.refused": lambda p: (f"Checkpoint refused: {'; '.join(p['problems'])}", f"检查点被拒：{'；'.join(p['problems'])}"),
+    "evaluation.reported": lambda p: (
+        f"Evaluation {'passed' if p['passed'] else 'not passed'} on {p['data_set']}",
+        f"评估{'通过' if p['passed'] else '未通过'}：{p['data_set']}",
+    ),
+    "candidate.named": lambda p: (
+        f"Candidate {'kept' if p['kept'] else 'dropped'}: {p['reason']}",
+        f"候选模型{'保留' if p['kept'] else '放弃'}：{p['reason']}",
+    ),
+    "release.made": lambda p: (f"Release {p['name']} {p['version']}", f"发布 {p['name']} {p['version']}"),
+    "tombstone.written": lambda p: (f"Deleted {p['ref']}: {p['reason']}", f"已删除 {p['ref']}：{p['reason']}"),
+}  # fmt: skip
+
+
+def event_text(record: Record) -> Pair:
+    """What happened, in both languages; a kind of a later release shows its name."""
+    make = EVENTS.get(record.kind)
+    try:
+        return make(dict(record.payload)) if make else (record.kind, record.kind)
+    except (KeyError, TypeError):
+        return record.kind, record.kind
