@@ -109,11 +109,11 @@ def _axes(frame: _Frame, name: str) -> str:
         y = frame.y(value)
         out.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         out.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
-    for value in nice_ticks(frame.low_step, frame.high_step, 6):
-        if value == int(value):
-            out.append(
-                f'<text x="{frame.x(value):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{value:g}</text>'
-            )
+    out += [
+        f'<text x="{frame.x(value):.1f}" y="{HEIGHT - 14}" text-anchor="middle">{value:g}</text>'
+        for value in nice_ticks(frame.low_step, frame.high_step, 6)
+        if value == int(value)
+    ]
     out.append(f'<text class="unit" x="{LEFT}" y="11">{escape(name)}</text>')
     out.append(f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 1}" text-anchor="end">step</text>')
     return "".join(out)
@@ -137,9 +137,8 @@ def _segment(frame: _Frame, series: Series, number: int) -> str:
     out.append(f'<polyline class="line {style}" points="{" ".join(line)}"/>')
     for step in series.not_finite:
         x = frame.x(step)
-        out.append(
-            f'<path class="nan" d="M{x - 5:.1f} {TOP} l10 10 m0 -10 l-10 10"><title>step {step}: not finite</title></path>'
-        )
+        cross = f"M{x - 5:.1f} {TOP} l10 10 m0 -10 l-10 10"
+        out.append(f'<path class="nan" d="{cross}"><title>step {step}: not finite</title></path>')
     return "".join(out)
 
 

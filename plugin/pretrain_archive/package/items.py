@@ -1,5 +1,4 @@
-"""What can be said of a run's evidence: three tracks, three gates, the ten items of a package (R143)
-and the origin of its material (R146).
+"""What can be said of a run's evidence: tracks, gates, the items of a package (R143, R146).
 
 An item is verified only where a check exists, and names it; what nobody recorded is unrecorded with a hint
 and an owner; what contradicts is changed. Pure: the same records give the same items.

@@ -109,8 +109,9 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], *, strong: bool
     x1, y1, x2, y2 = start[0] + BOX_W, start[1] + BOX_H / 2, end[0], end[1] + BOX_H / 2
     bend = (x2 - x1) / 2
     style = "edge main" if strong else "edge"
+    path = f"M{x1:.1f} {y1:.1f} C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2 - 5:.1f} {y2:.1f}"
     return (
-        f'<path class="{style}" d="M{x1:.1f} {y1:.1f} C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2 - 5:.1f} {y2:.1f}"/>'
+        f'<path class="{style}" d="{path}"/>'
         f'<path class="{style} head" d="M{x2 - 6:.1f} {y2 - 4:.1f} l6 4 l-6 4 z"/>'
     )
 

@@ -133,10 +133,12 @@ def _input(view: RunView) -> _Words:
     if snapshot is None:
         words.missing("Data snapshot", "数据快照")
     else:
-        name, s = f"{snapshot[1].name}@{snapshot[1].version}", snapshot[1]
+        s = snapshot[1]
+        name, count = f"{s.name}@{s.version}", f"{s.file_count:,}"
+        size, digest = size_text(s.total_bytes), short(s.manifest_digest)
         words.say(
-            f"Snapshot {name} went in: {s.file_count:,} files, {size_text(s.total_bytes)}, digest {short(s.manifest_digest)}.",
-            f"输入为数据快照 {name}：{s.file_count:,} 个文件，{size_text(s.total_bytes)}，摘要 {short(s.manifest_digest)}。",
+            f"Snapshot {name} went in: {count} files, {size}, digest {digest}.",
+            f"输入为数据快照 {name}：{count} 个文件，{size}，摘要 {digest}。",
             snapshot[0],
         )
     if source is None:
