@@ -2,7 +2,7 @@
 
 It passes only if it has rules, every rule passes and no flag stands. Flags: ``no_baseline`` (no effect can be
 claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``repeated_metric``,
-``contradictory``, ``baseline_same_as_candidate``, ``definition_differs``. The report goes to the store as
+``contradictory``, ``no_direction``, ``baseline_same_as_candidate``, ``definition_differs``. The report goes to the store as
 canonical JSON, together with the program's own bytes.
 """
 
@@ -55,7 +55,9 @@ def record_evaluation(
     """
     raw, parsed = metric_files.read(output)
     _require_recordable(parsed, output.name)
-    reading = supplemented(read_output(parsed, where=output.name), extra or Supplement())
+    wanted = wanted_directions(rules)
+    reading = read_output(parsed, where=output.name, directions=wanted)
+    reading = supplemented(reading, extra or Supplement(), directions=wanted)
     require_present(checkpoint)
     view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND]))
     earlier = [fact for _, fact in view.all(EvaluationReported)]

@@ -7,8 +7,7 @@ stays unrecorded and is flagged; a flagged evaluation cannot pass.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -22,7 +21,6 @@ from pretrain_archive.domain.kinds import Baseline, MetricResult
 Direction = Literal["lower", "higher"]
 KINDS = get_args(Baseline.model_fields["kind"].annotation)
 
-LOWER_IS_BETTER = re.compile(r"loss|perplexity|ppl|bits_per|nll|error|wer|cer|toxicity", re.IGNORECASE)
 SHARE_UNITS = frozenset({"share", "ratio", "proportion", "accuracy"})
 """Units of counts over counts: only there a binomial interval holds."""
 
@@ -69,9 +67,21 @@ class Reading:
     flags: tuple[str, ...] = ()
 
 
-def read_output(parsed: Parsed, *, where: str) -> Reading:
-    """Type an output; :class:`InputError` names the entry that cannot be read."""
-    flags = [f"repeated_metric: {text}" for text in parsed.repeated]
+class _Flags(list[str]):
+    """The flags found so far, and the directions that the rules fix for metrics that do not say theirs."""
+
+    def __init__(self, flags: Iterable[str], directions: Mapping[str, Direction]) -> None:
+        super().__init__(flags)
+        self.directions = directions
+
+
+def read_output(parsed: Parsed, *, where: str, directions: Mapping[str, Direction] | None = None) -> Reading:
+    """Type an output; :class:`InputError` names the entry that cannot be read.
+
+    ``directions`` says which way is better for metrics that do not say so themselves; where neither does,
+    nothing is guessed: the metric is flagged.
+    """
+    flags = _Flags((f"repeated_metric: {text}" for text in parsed.repeated), directions or {})
     documents = parsed.documents
     if (
         len(documents) == 1
@@ -83,9 +93,11 @@ def read_output(parsed: Parsed, *, where: str) -> Reading:
     return Reading(metrics=tuple(_metrics(rows, flags, where)), flags=tuple(flags))
 
 
-def supplemented(reading: Reading, extra: Supplement) -> Reading:
+def supplemented(
+    reading: Reading, extra: Supplement, *, directions: Mapping[str, Direction] | None = None
+) -> Reading:
     """``reading`` with what it leaves unsaid; a contradiction between the two is a flag."""
-    flags = list(reading.flags)
+    flags = _Flags(reading.flags, directions or {})
     said: dict[str, Any] = {}
     for name in ("data_set", "data_set_digest", "definition"):
         own, given = getattr(reading, name), getattr(extra, name)
@@ -106,7 +118,7 @@ def flag_code(flag: str) -> str:
     return flag.partition(":")[0]
 
 
-def _full(document: Mapping[str, Any], flags: list[str], where: str) -> Reading:
+def _full(document: Mapping[str, Any], flags: _Flags, where: str) -> Reading:
     definition = document.get("definition", {})
     if not isinstance(definition, dict):
         raise InputError(f"{where}: definition", definition, "expected an object")
@@ -132,7 +144,7 @@ def _differences(document: Mapping[str, Any], baseline: Mapping[str, Any], name:
             yield f"definition_differs: baseline {name} has another {key}"
 
 
-def _baseline(raw: Mapping[str, Any], flags: list[str], where: str) -> Baseline:
+def _baseline(raw: Mapping[str, Any], flags: _Flags, where: str) -> Baseline:
     if raw.get("kind") not in KINDS:
         raise InputError(f"{where} kind", raw.get("kind"), f"expected one of {', '.join(KINDS)}")
     entries = _entries(raw.get("metrics"), f"{where} metrics")
@@ -170,7 +182,7 @@ def _rows(document: Any, where: str) -> Iterator[dict[str, Any]]:
 
 
 def _metrics(
-    entries: list[dict[str, Any]], flags: list[str], where: str, *, label: str = ""
+    entries: list[dict[str, Any]], flags: _Flags, where: str, *, label: str = ""
 ) -> Iterator[MetricResult]:
     seen: dict[str, Any] = {}
     for entry in entries:
@@ -185,7 +197,7 @@ def _metrics(
         yield _metric(entry, name.strip(), flags, where, label=label)
 
 
-def _metric(entry: Mapping[str, Any], name: str, flags: list[str], where: str, *, label: str) -> MetricResult:
+def _metric(entry: Mapping[str, Any], name: str, flags: _Flags, where: str, *, label: str) -> MetricResult:
     try:
         value, not_finite = finite(entry.get("value"))
     except ValueError as error:
@@ -204,11 +216,13 @@ def _metric(entry: Mapping[str, Any], name: str, flags: list[str], where: str, *
     lowest, highest = RANGES.get(unit.lower(), (float("-inf"), float("inf")))
     if value is not None and not lowest <= value <= highest:
         flags.append(f"contradictory: {label}{name} is {value:g}, outside what {unit} can be")
-    guessed: Direction = "lower" if LOWER_IS_BETTER.search(name) else "higher"
+    stated = direction or flags.directions.get(name)
+    if stated is None:
+        flags.append(f"no_direction: {label}{name} does not say whether lower or higher is better")
     return MetricResult(
         name=name,
         unit=unit,
-        direction=direction or guessed,
+        direction=stated or "higher",
         value=value,
         not_finite=not_finite,
         samples=samples,

@@ -16,7 +16,7 @@ from pretrain_archive.artifacts.formats import inspect
 from pretrain_archive.domain.errors import CheckpointError
 from pretrain_archive.domain.identity import path_to_text
 
-STEP_NAME = re.compile(r"(?:(?:global_)?step|checkpoint|ckpt|iter|iteration)[-_]?(\d{1,18})|(\d{1,18})")
+STEP_NAME = re.compile(r"(?:(?:global_)?step|checkpoint|ckpt|iter|iteration)[-_]?([0-9]{1,18})|([0-9]{1,18})")
 TRACKER_LIMIT = 4096
 """Bytes; a tracker holds a step or a folder's name."""
 

@@ -25,6 +25,10 @@ from pretrain_archive.retention.world import LIVENESS, World, observe, require_c
 
 log = logging.getLogger(__name__)
 
+KIND = "tombstone.written"
+ALIVE = tuple(kind for kind in LIVENESS if kind != KIND)
+"""News of these kinds can make something live again; our own tombstones cannot."""
+
 Outcome = Literal["deleted", "already_missing", "already_deleted", "kept", "kept_for_later", "failed"]
 
 
@@ -83,8 +87,7 @@ class Deletion:
     def run(self, planned: RetentionPlanned) -> Applied:
         """Try every deletion of the plan; the outcome of each is in the result."""
         self._look_again()
-        wanted = [(n, item) for n, item in enumerate(planned.items) if item["action"] == "delete"]
-        results = tuple(self._one(number, item) for number, item in wanted)
+        results = tuple(self._one(item) for item in planned.items if item["action"] == "delete")
         return Applied(plan_digest=planned.plan_digest, results=results)
 
     def _look_again(self) -> None:
@@ -93,10 +96,9 @@ class Deletion:
         items = decide(self._world.subjects, self.policies, now=self.now)
         self._fresh = {str(item["id"]): item for item in items}
 
-    def _one(self, ordinal: int, item: Mapping[str, Any]) -> Result:
+    def _one(self, item: Mapping[str, Any]) -> Result:
         ref = str(item["id"])
-        news = self.ledger.records(kinds=LIVENESS, after=self._world.position, limit=1)
-        if any(record.kind != "tombstone.written" for record in news):
+        if any(self.ledger.records(kinds=ALIVE, after=self._world.position, limit=1)):
             self._look_again()
         fact = self._world.facts.get(ref)
         place = choose(self.places, str(item["location"]))
@@ -110,21 +112,20 @@ class Deletion:
             return Result(id=ref, outcome="kept", reason=f"since the plan: {fresh['reason']}")
         if fresh["action"] == "blocked":
             return Result(id=ref, outcome="kept_for_later", reason=fresh["reason"])
-        return self._delete(ordinal, item, fact, place)
+        return self._delete(item, fact, place)
 
-    def _delete(
-        self, ordinal: int, item: Mapping[str, Any], fact: CheckpointRegistered, place: ArtifactFiles
-    ) -> Result:
+    def _delete(self, item: Mapping[str, Any], fact: CheckpointRegistered, place: ArtifactFiles) -> Result:
         target = target_of(fact)
         try:
             removed = place.remove(target, plan_digest=self.approval.plan_digest)
-            if place.look(target).presence != "missing":
-                raise StorageError(f"{target.location}: absence could not be verified.")
         except StorageError as error:
             log.warning("%s not deleted: %s", target.ref, error)
             return Result(id=target.ref, outcome="failed", reason=str(error))
+        left = place.look(target).presence
+        if left != "missing":
+            return Result(id=target.ref, outcome="failed", reason=f"absence not verified: {left}")
         try:
-            self._entomb(ordinal, item, fact, removed)
+            self._entomb(item, fact, removed)
         except AlreadyRecordedError:  # a parallel pass finished it
             place.finish(target)
             return Result(id=target.ref, outcome="already_deleted", reason="its tombstone stands")
@@ -137,9 +138,7 @@ class Deletion:
             bytes_released=removed.bytes_released,
         )
 
-    def _entomb(
-        self, ordinal: int, item: Mapping[str, Any], fact: CheckpointRegistered, removed: Removed
-    ) -> None:
+    def _entomb(self, item: Mapping[str, Any], fact: CheckpointRegistered, removed: Removed) -> None:
         ref = f"checkpoint:{fact.checkpoint_id}"
         payload = TombstoneWritten(
             ref=ref,
@@ -155,14 +154,16 @@ class Deletion:
         )
         this = Ref(type="tombstone", id=fact.checkpoint_id)
         edge = Edge(subject=Ref.parse(ref), relation=Relation.WAS_INVALIDATED_BY, object=this)
+        stream = str(item["run"])
+        ours = self.ledger.records(streams=[stream], kinds=[KIND])
         draft = Draft(
-            stream=str(item["run"]),
-            kind="tombstone.written",
+            stream=stream,
+            kind=KIND,
             payload=payload.to_json(),
             actor=self.actor,
             origin=self.origin,
             attempt=fact.attempt,
-            ordinal=ordinal,
+            ordinal=sum(record.origin == self.origin for record in ours),
             edges=(edge,),
             unique=f"tombstone/{ref}",
         )

@@ -75,11 +75,11 @@ class FolderFiles:
         if journal.exists():
             self._on_step("forget journal")
             journal.unlink(missing_ok=True)
-            _sync(folder.parent)
+            sync_folder(folder.parent)
 
     def _unlink(self, folder: Path, target: Target, *, undo: bool) -> None:
         if not folder.exists():
-            _sync(folder.parent)  # a cut pass may have removed it without making that durable
+            sync_folder(folder.parent)  # a cut pass may have removed it without making that durable
             return
         removed = False
         try:
@@ -90,7 +90,7 @@ class FolderFiles:
                     path.unlink()
                     removed = True
                     if file.path == MARKER:
-                        _sync(folder)
+                        sync_folder(folder)
         except OSError:
             if undo and not removed:  # nothing went, so nothing is under way
                 _journal(folder).unlink(missing_ok=True)
@@ -98,11 +98,11 @@ class FolderFiles:
         folders = sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
         for below in folders:
             below.rmdir()
-        _sync(folder)
+        sync_folder(folder)
         self._on_step("rmdir")
         folder.rmdir()
         self._on_step("sync parent")
-        _sync(folder.parent)
+        sync_folder(folder.parent)
 
 
 def _folder(target: Target) -> Path:
@@ -125,7 +125,7 @@ def _write_journal(folder: Path, target: Target, plan_digest: str, size: int) ->
         file.flush()
         os.fsync(file.fileno())
     draft.replace(journal)
-    _sync(folder.parent)
+    sync_folder(folder.parent)
 
 
 def _compare(folder: Path, target: Target, *, begun: bool) -> Look:
@@ -150,7 +150,8 @@ def _compare(folder: Path, target: Target, *, begun: bool) -> Look:
     return Look(presence="present" if whole else "partial", bytes_present=total, begun=begun)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the entries of a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

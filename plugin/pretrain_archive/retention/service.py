@@ -6,10 +6,11 @@ since is kept and the reason told. Whatever fails for one artifact does not stop
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.errors import AlreadyRecordedError, InputError, RefusedError
 from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned, read_payload
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Origin
@@ -20,6 +21,8 @@ from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.plan import decide
 from pretrain_archive.retention.world import observe, require_clock
+
+log = logging.getLogger(__name__)
 
 STREAM = "ledger"
 PLANNED, APPROVED = "retention.planned", "retention.approved"
@@ -112,7 +115,7 @@ def approve(
     ordinal = _ordinal(ledger, APPROVED, origin)
     unique = f"approval/{planned.plan_digest}"
     _append(ledger, APPROVED, approval, actor=actor, origin=origin, ordinal=ordinal, unique=unique)
-    return approval
+    return find_approval(ledger, planned.plan_digest) or approval
 
 
 def find_approval(ledger: Ledger, plan_digest: str) -> RetentionApproved | None:
@@ -219,4 +222,7 @@ def _append(
         ordinal=ordinal,
         unique=unique,
     )
-    ledger.append([draft])
+    try:
+        ledger.append([draft])
+    except AlreadyRecordedError as error:
+        log.info("%s was recorded by another writer as %s", unique, error.record_id)

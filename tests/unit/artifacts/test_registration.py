@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import threading
 from pathlib import Path
 
 import pytest
@@ -266,24 +265,3 @@ def test_reclassifying_an_unknown_checkpoint_is_refused(ledger, actor, origin):
             actor=actor,
             origin=origin,
         )
-
-
-def test_parallel_registrations_of_one_step_leave_one_record(tmp_path, ledger, actor, origin):
-    """Writers that race for a step agree on the first record."""
-    folder = write_checkpoint(tmp_path, 100)
-    start = threading.Barrier(4)
-    found = []
-
-    def register(number: int) -> None:
-        start.wait()
-        own = dataclasses.replace(origin, try_number=number)
-        found.append(register_checkpoint(ledger, folder, claim(), actor=actor, origin=own))
-
-    threads = [threading.Thread(target=register, args=(number,)) for number in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert 4 == len(found)
-    assert 1 == len({fact.checkpoint_id for fact in found}) == len(registered(ledger, RUN))
