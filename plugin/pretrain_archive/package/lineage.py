@@ -45,7 +45,12 @@ def nodes(view: RunView) -> tuple[list[Box], list[tuple[str, str]]]:
     detail = f"{view.attempts} × ↻" if view.attempts > 1 else ""
     config = short(declared.configuration_digest) if declared else "?"
     boxes.append(
-        Box(id="run", title=f"run …{view.run_uid[-8:]}", detail=f"{config} {detail}".strip(), column=2)
+        Box(
+            id="run",
+            title=f"run …{view.run_uid[-8:]}",
+            detail=f"{config} · {detail}" if detail else config,
+            column=2,
+        )
     )
     _results(view, boxes, arrows)
     known = {box.id for box in boxes}
