@@ -6,20 +6,17 @@ not be read get the same answer. Nothing here changes anything: decisions go thr
 """
 
 import json
-import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, Response
-from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from pretrain_archive.domain import kinds, merkle
-from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
-from pretrain_archive.web.login import UserDep, login_url, may_answer, may_read, readable
+from pretrain_archive.web.login import UserDep, may_answer, may_read, readable
 from pretrain_archive.web.read_gate import gate_page
 from pretrain_archive.web.read_run import run_page
 from pretrain_archive.web.read_runs import STATES, runs_page
@@ -27,7 +24,6 @@ from pretrain_archive.web.render import STATIC, Links, label, page, static_file
 from pretrain_archive.web.sources import Configured, KnownDags, Sources, opened_record, whole_run
 from pretrain_archive.web.texts import Text, say
 
-log = logging.getLogger(__name__)
 router = APIRouter()
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
@@ -62,6 +58,7 @@ def start(request: Request, _user: UserDep) -> Response:
 
 @router.get("/runs")
 def list_runs(
+    *,
     request: Request,
     user: UserDep,
     sources: SourcesDep,
@@ -89,6 +86,7 @@ def list_runs(
 
 @router.get("/at")
 def at_dag_run(
+    *,
     request: Request,
     user: UserDep,
     sources: SourcesDep,
@@ -123,14 +121,12 @@ def _gate_of_task(ledger: Ledger, run_uid: str, task_id: str) -> str | None:
     return next((str(r.payload["gate"]) for r in shown if r.origin.task_id == task_id), None)
 
 
-@router.get("/runs/{run_uid}")
+@router.get("/runs/{run_uid}")  # noqa: FAST003 - readable_run takes the run
 def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
     """One run: the decision, its evidence, its gates, what happened."""
     ledger = sources.ledger()
     shown = run_page(ledger, view)
-    same = ledger.runs(
-        RunQuery(dag_ids=(shown.opened.dag_id,), dag_run_id=shown.opened.dag_run_id, limit=20)
-    )
+    same = ledger.runs(RunQuery(dag_ids=(shown.opened.dag_id,), dag_run_id=shown.opened.dag_run_id, limit=20))
     objective = shown.opened.purpose.objective if shown.opened.purpose else view.run_uid
     return page(
         request,
@@ -141,7 +137,7 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
     )
 
 
-@router.get("/runs/{run_uid}/gates/{gate}")
+@router.get("/runs/{run_uid}/gates/{gate}")  # noqa: FAST003 - readable_run takes the run
 def show_gate(request: Request, view: RunDep, gate: str, user: UserDep, sources: SourcesDep) -> Response:
     """The dossier of a gate as it stands now, and the way to sign it."""
     if gate not in GATES:
@@ -158,7 +154,7 @@ def show_gate(request: Request, view: RunDep, gate: str, user: UserDep, sources:
     return page(request, "gate.html", title=label("gate", gate), gate=shown, me=user.get_name())
 
 
-@router.get("/runs/{run_uid}/gates/{gate}/state")
+@router.get("/runs/{run_uid}/gates/{gate}/state")  # noqa: FAST003 - readable_run takes the run
 def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
     """Whether an answer has arrived: the newest decision or refusal of the gate, for the page's script."""
     if gate not in GATES:
@@ -171,7 +167,7 @@ def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
     return {"answers": len(answers), "newest": answers[-1] if answers else ""}
 
 
-@router.get("/runs/{run_uid}/records/{record_id}")
+@router.get("/runs/{run_uid}/records/{record_id}")  # noqa: FAST003 - readable_run takes the run
 def show_record(request: Request, view: RunDep, record_id: str) -> Response:
     """One record as it is stored and hashed."""
     record = next((r for r in view.records if r.record_id == record_id), None)
@@ -191,13 +187,11 @@ def show_record(request: Request, view: RunDep, record_id: str) -> Response:
     )
 
 
-@router.get("/runs/{run_uid}/packages")
+@router.get("/runs/{run_uid}/packages")  # noqa: FAST003 - readable_run takes the run
 def show_packages(request: Request, view: RunDep) -> Response:
     """The packages of a run, and how anybody verifies one."""
     packages = list(reversed(list(view.all(kinds.PackageWritten))))
-    return page(
-        request, "packages.html", title=say("run.packages"), packages=packages, run_uid=view.run_uid
-    )
+    return page(request, "packages.html", title=say("run.packages"), packages=packages, run_uid=view.run_uid)
 
 
 @router.get("/static/{name}")
@@ -225,56 +219,12 @@ def nowhere(path: str, request: Request, _user: UserDep) -> Response:
     return error_page(request, int(code))
 
 
-def error_page(request: Request, status: int, *texts: Text) -> Response:
-    """An error as a page of ours, in the frame or alone, that never contains Airflow's own pages."""
-    said = str(status) if status in {401, 403, 404, 405, 422, 503} else "500"
-    known = texts or (say(f"error.{said}.text"),) if said not in {"422", "503"} else texts
-    where = login_url(str(request.url)) if status == 401 else ""
-    return page(
-        request,
-        "message.html",
-        title=say(f"error.{said}"),
-        status=status,
-        texts=list(known),
-        code="",
-        login=where,
-    )
-
-
-def on_http_error(request: Request, error: Exception) -> Response:
-    """401, 403, 404 and the like."""
-    status = error.status_code if isinstance(error, StarletteHTTPException) else 500
-    return error_page(request, status)
-
-
-def on_bad_address(request: Request, error: Exception) -> Response:
-    """A query that cannot be read: names what was expected."""
-    faults = error.errors() if isinstance(error, RequestValidationError) else []
-    expected = ", ".join(str(fault["loc"][-1]) for fault in faults)
-    return error_page(request, 422, say("error.422.text", expected=expected))
-
-
-def on_archive_error(request: Request, error: Exception) -> Response:
-    """The ledger or a policy cannot be used: says what and what to do, as its own message does."""
-    log.error("%s: %s", type(error).__name__, error)
-    return error_page(request, 503, Text(str(error), str(error)))
-
-
-def on_fault(request: Request, error: Exception) -> Response:
-    """A fault of ours: the page says where the reason stands, never the reason itself."""
-    log.error("The page %s could not be made", request.url.path, exc_info=error)
-    return error_page(request, 500)
-
-
 def create_app(sources: Sources | None = None) -> FastAPI:
     """Build the application; ``sources`` defaults to what Airflow's configuration names."""
     app = FastAPI(title="Pretrain archive", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.sources = sources or Configured()
     app.state.known = KnownDags()
     app.include_router(router)
-    app.add_exception_handler(StarletteHTTPException, on_http_error)
-    app.add_exception_handler(RequestValidationError, on_bad_address)
-    app.add_exception_handler(ArchiveError, on_archive_error)
-    app.add_exception_handler(Exception, on_fault)
+    add_handlers(app)
     app.add_middleware(SecurityHeaders)
     return app

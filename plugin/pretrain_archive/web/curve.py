@@ -121,7 +121,9 @@ def _draw(points: list[Point], *, not_finite: int) -> Curve:
     return Curve(
         lines=tuple(_path(scale, [p for p in effective if p.attempt == n]) for n in attempts),
         ghosts=tuple(
-            path for n in attempts if (path := _path(scale, [p for p in points if p.attempt == n and not p.effective]))
+            path
+            for n in attempts
+            if (path := _path(scale, [p for p in points if p.attempt == n and not p.effective]))
         ),
         band=_band(scale, effective),
         marks=tuple(Mark(x=round(scale.x(p.step), 1), attempt=p.attempt, step=p.step) for p in firsts[1:]),
@@ -148,7 +150,8 @@ def _values(scale: _Scale) -> list[float]:
 
 def _columns(scale: _Scale, points: Iterable[Point]) -> Iterator[tuple[float, list[float]]]:
     column: int | None = None
-    x, values = 0.0, []
+    x = 0.0
+    values: list[float] = []
     for point in points:
         at = scale.x(point.step)
         if int(at) != column and values:

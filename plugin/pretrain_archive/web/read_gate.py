@@ -14,7 +14,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict, counts, worst_first
 from pretrain_archive.gates.service import GateView, gate_view
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.web.read_run import GateCard, gate_card
+from pretrain_archive.web.gate_cards import GateCard, gate_card
 from pretrain_archive.web.render import label, size
 from pretrain_archive.web.sources import Sources
 from pretrain_archive.web.texts import Text, say
@@ -65,6 +65,7 @@ class GatePage:
     approve: tuple[Text, ...]
     reject: Text
     outcomes: tuple[str, ...]
+    release_gaps: tuple[Item, ...]
     asked: Asked | None
     signer: Signer
     policy_name: str
@@ -88,7 +89,6 @@ def gate_page(
     loaded, policy_now = _policy_now(sources, opened)
     seen = gate_view(ledger, view, gate, loaded)
     ordered = worst_first(seen.dossier.items)
-    answered = _last_answer(view, seen)
     return GatePage(
         run_uid=view.run_uid,
         gate=gate,
@@ -103,11 +103,12 @@ def gate_page(
         facts=seen.dossier.facts,
         compared_with=seen.dossier.compared_with,
         differences=seen.dossier.differences,
-        last_answer=answered,
-        since_answer=_since(view, answered, seen),
+        last_answer=seen.decision,
+        since_answer=_since(view, seen),
         approve=consequences(gate, seen.dossier.consequences),
         reject=say(f"gate.reject.{gate}"),
         outcomes=OUTCOMES if gate == "close" else (),
+        release_gaps=seen.dossier.release_gaps() if gate == "close" else (),
         asked=_asked(seen),
         signer=signer(seen, user=user, role_may=role_may),
         policy_name=opened.policy_name,
@@ -157,19 +158,13 @@ def signer(seen: GateView, *, user: str, role_may: bool) -> Signer:
     return Signer(may=False, why=say(key, names=names), names=seen.eligible)
 
 
-def _last_answer(view: RunView, seen: GateView) -> tuple[Record, kinds.GateDecision] | None:
-    return seen.decision
-
-
-def _since(
-    view: RunView, answered: tuple[Record, kinds.GateDecision] | None, seen: GateView
-) -> tuple[str, ...]:
-    """What changed since the last answer: by name, from the dossier that was signed then."""
-    if answered is None:
+def _since(view: RunView, seen: GateView) -> tuple[str, ...]:
+    """What changed since the last answer: by name, from the dossier that was answered then."""
+    if seen.decision is None:
         return ()
+    answered = seen.decision[1].dossier_record
     signed = next(
-        (shown for record, shown in view.all(kinds.GateDossier) if record.record_id == answered[1].dossier_record),
-        None,
+        (shown for record, shown in view.all(kinds.GateDossier) if record.record_id == answered), None
     )
     return changed_parts(signed.document, seen.dossier.document()) if signed else seen.stale
 

@@ -28,10 +28,8 @@ STATES = (
 )
 """The values of the state filter; ``waiting`` stands for the three gates."""
 
-EVIDENCE_KINDS = tuple(
-    name for name in kinds.KINDS if name not in {"metrics.recorded", "event.recorded", "gate.dossier"}
-)
-"""What verdict counts need: everything but the bulky series and the copies of earlier dossiers."""
+EVIDENCE_KINDS = tuple(name for name in kinds.KINDS if name not in {"metrics.recorded", "event.recorded"})
+"""What verdict counts need: everything but the bulky series."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,7 @@ from pretrain_archive.domain.texts import (
 )
 from pretrain_archive.web.headers import HEADERS
 from pretrain_archive.web.texts import Text, known, say
+from pretrain_archive.web.texts_items import check_text, hint_text
 
 FOLDER = Path(__file__).parent
 STATIC: dict[str, str] = {
@@ -134,7 +135,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(say=say, label=label)
+    environment.globals.update(say=say, label=label, colon=say("colon"))
     environment.filters.update(
         size=size,
         short=short,
@@ -142,6 +143,8 @@ def _environment() -> jinja2.Environment:
         duration=duration,
         recorded=or_unrecorded,
         verify_command=verify_command,
+        check=check_text,
+        hint=hint_text,
     )
     return environment
 
@@ -213,8 +216,10 @@ def first_language(request: Request) -> str:
 
 def page(request: Request, template: str, *, title: Text, status: int = 200, **values: Any) -> Response:
     """Render a template as a whole page."""
-    html = _environment().get_template(template).render(
-        title=title, links=Links(request), lang=first_language(request), **values
+    html = (
+        _environment()
+        .get_template(template)
+        .render(title=title, links=Links(request), lang=first_language(request), **values)
     )
     # Set here too: the answer to a fault is written outside the middleware.
     return HTMLResponse(html, status_code=status, headers={**HEADERS, "Cache-Control": "private, no-store"})

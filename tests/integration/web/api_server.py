@@ -81,7 +81,9 @@ class ApiServer:
             for words in (["db", "migrate"], ["api-server", "--apps", "core"]):
                 command = [sys.executable, "-m", "airflow", *words]
                 if words[0] == "db":
-                    subprocess.run(command, env=environment, cwd=self.home, stdout=log, stderr=log, check=True)
+                    subprocess.run(
+                        command, env=environment, cwd=self.home, stdout=log, stderr=log, check=True
+                    )
                     continue
                 self.process = subprocess.Popen(
                     command, env=environment, cwd=self.home, stdout=log, stderr=log, start_new_session=True

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.seeded_run import SNAPSHOT, SOURCE, _Run
+
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor
@@ -15,7 +17,6 @@ from pretrain_archive.gates.answers import Answer, Ask, Outcome, ask, take_answe
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.storage.port import ObjectStore
-from tests.support.seeded_run import SNAPSHOT, SOURCE, _Run
 
 POLICY_FILE = Path(__file__).parents[3] / "dags" / "policies" / "demo.toml"
 UID = "run_019a0000-0000-7000-8000-0000000000{:02d}"
@@ -36,14 +37,17 @@ class GatedRun(_Run):
     known_limits: tuple[str, ...] = ("Context of 256 bytes",)
 
     def origin(self, task: str) -> TaskOrigin:
+        """Which task of which Dag writes."""
         return TaskOrigin(dag_id=self.dag_id, dag_run_id=self.dag_run_id, task_id=task)
 
     def add(self, task: str, payload: kinds.Payload, *edges: Any, **more: Any) -> Any:
+        """Append a record; the opening gets the policy."""
         if isinstance(payload, kinds.RunOpened):
             payload = self.opened_with_policy(payload)
         return super().add(task, payload, *edges, **more)
 
     def opened_with_policy(self, payload: kinds.RunOpened) -> kinds.RunOpened:
+        """The opening as a real run records it: with policy and request."""
         loaded = demo_policy()
         conf = {
             **payload.conf,
@@ -52,9 +56,7 @@ class GatedRun(_Run):
             "release_version": "1",
         }
         assert payload.purpose is not None
-        purpose = payload.purpose.model_copy(
-            update={"intended_use": "research", "objective": self.objective}
-        )
+        purpose = payload.purpose.model_copy(update={"intended_use": "research", "objective": self.objective})
         return payload.model_copy(
             update={
                 "dag_id": self.dag_id,
@@ -69,10 +71,14 @@ class GatedRun(_Run):
         )
 
     def sign(self, gate: str, reason: str, *, outcome: Any = None, decision: Any = "approve") -> None:
+        """Ask the gate and answer it as bob."""
         self.ask(gate)
-        self.answer(gate, reason=reason, outcome=outcome, option="Approve" if decision == "approve" else "Reject")
+        self.answer(
+            gate, reason=reason, outcome=outcome, option="Approve" if decision == "approve" else "Reject"
+        )
 
     def ask(self, gate: str) -> Ask:
+        """Put the question of a gate."""
         return ask(
             self.ledger,
             run_uid=self.uid,
@@ -93,6 +99,7 @@ class GatedRun(_Run):
         outcome: str | None = None,
         digest: str | None = None,
     ) -> Outcome:
+        """Answer as ``person``, by default on the dossier that stands now."""
         from pretrain_archive.gates.service import gate_view, load_run
 
         now = gate_view(self.ledger, load_run(self.ledger, self.uid), gate).digest

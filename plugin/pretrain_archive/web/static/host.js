@@ -50,15 +50,19 @@
     return attempt(() => { new Intl.DateTimeFormat("en", { timeZone: name }); return name; });
   }
 
+  /* As Airflow writes times: 2026-11-29 10:00:00, then the zone; the same in every language. */
   function showTimes() {
-    const format = new Intl.DateTimeFormat(root.lang, {
+    const format = new Intl.DateTimeFormat("en-GB", {
       year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
-      hour12: false, timeZone: zone(), timeZoneName: "short",
+      hourCycle: "h23", timeZone: zone(), timeZoneName: "short",
     });
     for (const element of document.querySelectorAll("time[datetime]")) {
       // Microseconds are kept in the attribute; Date reads milliseconds.
       const at = new Date(element.dateTime.replace(/(\.\d{3})\d+/, "$1"));
-      if (!Number.isNaN(at.getTime())) element.textContent = format.format(at);
+      if (Number.isNaN(at.getTime())) continue;
+      const part = Object.fromEntries(format.formatToParts(at).map((one) => [one.type, one.value]));
+      element.textContent =
+        `${part.year}-${part.month}-${part.day} ${part.hour}:${part.minute}:${part.second} ${part.timeZoneName}`;
     }
   }
 

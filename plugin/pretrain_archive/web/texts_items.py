@@ -1,0 +1,93 @@
+"""How each item is checked and how a gap is closed, in 简体中文; the English words come with the item itself.
+
+An item that is not listed here (of a later release) keeps its English words in both languages: nothing is left
+out, and a test compares this list with every item there is.
+"""
+
+from __future__ import annotations
+
+from pretrain_archive.domain.verdicts import Item
+from pretrain_archive.web.texts import Text
+
+CHINESE: dict[str, tuple[str, str]] = {
+    "prepare.confirmed": (
+        "数据、规则、配置、环境、预算、检查点、停止规则和责任人均有记录",
+        "补齐尚未记录的内容。",
+    ),
+    "prepare.data_scope": (
+        "预期用途在快照数据源和项目的使用范围之内",
+        "登记覆盖该用途的数据源范围，或更改预期用途。",
+    ),
+    "prepare.quality": ("该快照通过了每一项质量检查", "查看质量报告并修正数据。"),
+    "prepare.processing": ("由该快照按已记录的规则和随机种子切分", "重新执行快照步骤。"),
+    "prepare.config_environment": ("配置、代码和环境均已连同摘要记录", "从表单重新触发该训练。"),
+    "prepare.budget": ("请求在项目配额之内，并写明预算负责人", "降低请求，或申请提高配额。"),
+    "prepare.checkpoints": (
+        "检查点的位置、间隔、保留规则和恢复负责人均有记录",
+        "在项目策略中添加 [retention] 一节，或重新触发。",
+    ),
+    "prepare.run_id": ("数据和配置记录在同一个运行标识之下", "从表单重新触发该训练。"),
+    "prepare.stop_conditions": (
+        "时长、预算、NaN 和无进展规则均在配额之内",
+        "在触发表单中设置停止条件。",
+    ),
+    "prepare.retention": ("项目策略文件包含保留一节", "在策略中添加 [retention] 一节。"),
+    "prepare.masking": ("脱敏方式已记录", "在表单中说明如何对个人数据脱敏，或说明没有个人数据。"),
+    "prepare.collected_at": ("采集时间已记录", "在表单中填写采集时间。"),
+    "prepare.access_identity": ("读取数据的身份已记录", "使用具名的服务身份读取数据。"),
+    "run.completed": ("最后一次尝试以退出码 0 和程序自己的结束标记结束", "等待训练结束，或拒绝。"),
+    "run.explainable": ("每次启动都有带原因的结束记录和步数统计", "补齐缺少的结束记录。"),
+    "run.evidence_location": ("每次尝试的日志都有位置和摘要", "补齐缺少的日志。"),
+    "run.environment": ("工作进程中观测到的环境与声明一致", "查看训练页面上的差异；它们也是您签署的内容。"),
+    "run.metrics": ("训练中报告了损失，且结束时为有限值", "让训练程序报告 loss 指标。"),
+    "run.checkpoints": ("每个登记的检查点都已读回、计算摘要并检查张量", "登记一个完整的检查点。"),
+    "run.evaluated": ("评估包含样本、有限的指标和同一定义的基线", "对检查点进行评估。"),
+    "run.signed_apart": (
+        "日志中准备关口的决定早于启动；本关口另行签署",
+        "没有签署启动的训练无法签署。",
+    ),
+    "close.candidate": ("候选以摘要指明本训练已登记的检查点，并说明保留理由", "评估一个检查点以选定候选。"),
+    "close.evaluation": ("启动前确定的规则在记录的评估上成立", "重新评估，或选择继续实验或清理。"),
+    "close.limits": ("请求中写明了已知限制", "在表单中写明已知限制；诚实的模型总会有一些。"),
+    "close.links": ("检查点指明准备关口签署的快照和配置", "由此训练重新登记检查点。"),
+    "close.further_use": ("预期用途已记录；审批人选择登记、继续或清理", "重新触发。"),
+    "close.gates_signed": ("此前每道关口在日志中都有各自的批准", "签署尚未签署的关口。"),
+    "close.tracks": ("三条轨道都有收尾记录", "补齐缺少的轨道。"),
+    "close.walkthrough": (
+        "非参与者仅凭档案回答了问题",
+        "请一位同事回答：pretrain-archive package exam DIR。",
+    ),
+    "release.version": ("请求中写明了发布版本", "在表单中填写版本。"),
+    "release.origin": ("数据的来源已连同许可证登记", "登记数据源。"),
+    "release.evaluation": ("评估报告以其摘要保存在存储中", "对检查点进行评估。"),
+    "release.applicable": ("请求中写明了适用场景", "说明模型可用于何处。"),
+    "release.not_applicable": ("请求中写明了不适用场景", "说明模型不得用于何处。"),
+    "release.rollback": ("请求中写明了回滚方式", "说明如何回滚和下线该模型。"),
+    "release.registry": ("注册表中有该发布", "未连接注册表；该发布仅记录在本档案中。"),
+    "gate.prepare": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署准备关口。"),
+    "gate.run": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署执行关口。"),
+    "gate.close": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署结项关口。"),
+    "run.summary": ("表单所提交的内容与一并记录的摘要一致", "写明目的后触发该训练。"),
+    "run.people": ("六个角色和提交人都是具名人员", "在策略中填写缺少的角色。"),
+    "data.snapshot": ("逐字节读取并计算 SHA-256；检查点指明该快照", "为数据源创建快照。"),
+    "compute.configuration": (
+        "配置和环境与其标识一致，工作进程观测到的相同",
+        "声明配置和环境；工作进程须报告其环境。",
+    ),
+    "compute.events": ("每次开始的尝试都有结束记录", "启动一次尝试，并等待其结束。"),
+    "artifact.checkpoints": ("登记时每个文件都已读取并计算摘要", "登记一个检查点。"),
+    "artifact.candidate": ("候选以摘要指明已登记的检查点", "选定可能成为模型的检查点。"),
+    "artifact.evaluation": ("已登记检查点的有限指标，并有基线对照", "评估候选，并提供基线。"),
+    "artifact.limits": ("已写明限制，以及发现限制所用的数据集", "在结项关口写明已知限制。"),
+    "artifact.retention": ("训练所附摘要的策略中，每类产物都有规则", "在策略中写明保留规则。"),
+}
+
+
+def check_text(item: Item) -> Text:
+    """What was compared with what, in both languages."""
+    return Text(item.check, CHINESE.get(item.id, (item.check, ""))[0]) if item.check else Text("", "")
+
+
+def hint_text(item: Item) -> Text:
+    """How the gap is closed, in both languages."""
+    return Text(item.hint, CHINESE.get(item.id, ("", item.hint))[1]) if item.hint else Text("", "")
