@@ -122,8 +122,9 @@ class Database:
         raise AssertionError  # the loop returns or raises
 
     def _translated(self, problem: BaseException, needs: int) -> LedgerError:
+        state = getattr(problem, "sqlstate", None) or ""
         text = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
-        if "no such table" in text or getattr(problem, "sqlstate", None) == "42P01":
+        if "no such table" in text or state == "42P01":
             return LedgerError(
                 f"The ledger's tables are missing in {self.name}.",
                 hint="Run 'airflow db migrate' or 'pretrain-archive ledger migrate'.",
@@ -133,7 +134,7 @@ class Database:
                 f"The disk of {self.name} is full; {needs} bytes were to be written and nothing was.",
                 hint="Free space and try again.",
             )
-        if "append-only" in text or getattr(problem, "sqlstate", "")[:2] == "23" or "constraint" in text:
+        if "append-only" in text or "constraint" in text or state[:2] in {"23", "42"}:
             return LedgerError(f"The database {self.name} refused the write: {text}.")
         return LedgerUnavailableError(
             f"The ledger's database {self.name} cannot be used: {text}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from pathlib import Path
 
 from alembic import command
@@ -16,6 +17,8 @@ from pretrain_archive.ledger.tables import VERSION_TABLE
 
 log = logging.getLogger(__name__)
 
+# Alembic keeps its environment in module globals: one migration at a time in a process.
+_ONE_AT_A_TIME = threading.Lock()
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -69,6 +72,7 @@ def migrate(url: str, *, to: str = "head") -> str:
             hint="Install the release that made it, or a later one.",
         )
     if before != to and not (to == "head" and before == head()):
-        database.attempt(lambda: command.upgrade(alembic_config(url), to))
+        with _ONE_AT_A_TIME:
+            database.attempt(lambda: command.upgrade(alembic_config(url), to))
         log.info("Migrated the ledger %s from %s to %s", database.name, before or "nothing", head())
     return head() if to == "head" else to

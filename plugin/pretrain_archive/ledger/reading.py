@@ -119,9 +119,9 @@ def trace_sql(direction: Direction, *, dated: bool) -> str:
     return (
         "WITH RECURSIVE reach(name) AS (SELECT CAST(? AS VARCHAR) UNION "  # noqa: S608 - constants only
         f"SELECT e.{far} FROM reach JOIN pretrain_archive_edge e ON e.{near} = reach.name{in_time}), "
-        "some(name) AS (SELECT name FROM reach LIMIT ?) "
-        "SELECT e.subject, e.relation, e.object, r.record_id FROM some "
-        f"JOIN pretrain_archive_edge e ON e.{near} = some.name{in_time} "
+        "cut(name) AS (SELECT name FROM reach LIMIT ?) "
+        "SELECT e.subject, e.relation, e.object, r.record_id FROM cut "
+        f"JOIN pretrain_archive_edge e ON e.{near} = cut.name{in_time} "
         "JOIN pretrain_archive_record r ON r.position = e.position"
     )
 

@@ -7,6 +7,7 @@ import fcntl
 import logging
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,17 @@ from pretrain_archive.ledger.port import SignedCheckpoint
 from pretrain_archive.ledger.reading import size_of
 from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint, signed_by
 from pretrain_archive.ledger.tree import StoredTree
+from pretrain_archive.ledger.writing import read_record
 
 log = logging.getLogger(__name__)
 
 _LAST = "SELECT number, note FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
 _INSERT = (
     "INSERT INTO pretrain_archive_checkpoint (number, size, root, signed_at, note) VALUES (?, ?, ?, ?, ?)"
+)
+_RECOVERIES = (
+    "SELECT position, stored, leaf FROM pretrain_archive_record "
+    "WHERE kind = 'ledger.recovered' ORDER BY position"
 )
 _HINT = "Run 'pretrain-archive ledger verify'; to go on after a loss sign a recovery record."
 
@@ -78,6 +84,15 @@ def check_against(session: Session, checkpoint: SignedCheckpoint, *, source: str
         )
 
 
+def superseded(session: Session, checkpoint: SignedCheckpoint) -> bool:
+    """Whether a recovery record names exactly this checkpoint as one that the database lost."""
+    for position, stored, leaf in session.all(_RECOVERIES):
+        payload = read_record(int(position), bytes(stored), bytes(leaf)).payload
+        if (payload["anchored_size"], payload["anchored_root"]) == (checkpoint.size, checkpoint.root):
+            return True
+    return False
+
+
 def believed(checkpoint: SignedCheckpoint, keys: Sequence[VerifyKey]) -> bool:
     """Whether a checkpoint counts: signed by a known key, or no key is known here."""
     return not keys or signed_by(checkpoint.text, keys) is not None
@@ -98,9 +113,20 @@ def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey]) 
 
     def compare() -> None:
         with database.transaction() as session:
-            check_against(session, newest, source=f"the anchor {anchor.name}")
+            if not superseded(session, newest):
+                check_against(session, newest, source=f"the anchor {anchor.name}")
 
     database.attempt(compare)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _State:
+    """Where the last seal left off. ``last`` is None where there is none or a recovery took its place."""
+
+    number: int
+    origin: str
+    last: SignedCheckpoint | None
+    size: int
 
 
 def seal(
@@ -110,36 +136,37 @@ def seal(
     with seal_lock(database):
         for anchor in anchors:
             check_anchor(database, anchor, keys)
-        number, last, size = database.attempt(lambda: _state(database, keys))
-        if last is not None and last.size == size:
-            checkpoint = last
+        state = database.attempt(lambda: _state(database, keys))
+        if state.last is not None and state.last.size == state.size:
+            checkpoint = state.last
         else:
-            frontier = _bring_forward(database, last, size)
-            origin = last.origin if last else f"pretrain-archive/{secrets.token_hex(8)}"
-            checkpoint = signer.sign(origin=origin, size=size, root=frontier.root())
-            database.attempt(lambda: _store(database, number + 1, checkpoint))
+            frontier = _bring_forward(database, state.last.size if state.last else 0, state.size)
+            checkpoint = signer.sign(origin=state.origin, size=state.size, root=frontier.root())
+            database.attempt(lambda: _store(database, state.number + 1, checkpoint))
         publish(checkpoint, anchors)
         return checkpoint
 
 
-def _state(database: Database, keys: Sequence[VerifyKey]) -> tuple[int, SignedCheckpoint | None, int]:
-    """Number and value of the last checkpoint, proved to be about this log, and the log's size."""
+def _state(database: Database, keys: Sequence[VerifyKey]) -> _State:
+    """The last checkpoint, proved to be about this log, and the log's size."""
     with database.transaction() as session:
+        size = size_of(session)
         found = last_checkpoint(session)
         if found is None:
-            return 0, None, size_of(session)
+            return _State(number=0, origin=f"pretrain-archive/{secrets.token_hex(8)}", last=None, size=size)
         number, last = found
         if not believed(last, keys):
             raise LedgerError(
                 f"Checkpoint {number} in the database is not signed by a known key.", hint=_HINT
             )
+        if superseded(session, last):
+            return _State(number=number, origin=last.origin, last=None, size=size)
         check_against(session, last, source=f"checkpoint {number} in the database")
-        return number, last, size_of(session)
+        return _State(number=number, origin=last.origin, last=last, size=size)
 
 
-def _bring_forward(database: Database, last: SignedCheckpoint | None, size: int) -> Frontier:
-    """Hash again every row since ``last`` and return the frontier of the tree of ``size`` leaves."""
-    start = last.size if last else 0
+def _bring_forward(database: Database, start: int, size: int) -> Frontier:
+    """Hash again every row from ``start`` on and return the frontier of the tree of ``size`` leaves."""
 
     def begin() -> Frontier:
         with database.transaction() as session:

@@ -9,10 +9,10 @@ from datetime import timedelta
 from pretrain_archive.domain.errors import ArchiveError, LedgerError
 from pretrain_archive.domain.identity import Ref, parse_time, utc_now
 from pretrain_archive.domain.records import Draft, Record
-from pretrain_archive.ledger import reading, sealing
+from pretrain_archive.ledger import audit, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.engine import Database
-from pretrain_archive.ledger.port import Direction, RunQuery, RunRow, SignedCheckpoint, Trace
+from pretrain_archive.ledger.port import Audit, Direction, RunQuery, RunRow, SignedCheckpoint, Trace
 from pretrain_archive.ledger.signing import Signer, VerifyKey
 from pretrain_archive.ledger.tree import StoredTree
 from pretrain_archive.ledger.writing import Prepared, append_in, prepare
@@ -109,6 +109,10 @@ class SqlLedger:
                 return {position: tree.proof(position, size) for position in positions}
 
         return self.database.attempt(read)
+
+    def audit(self) -> Audit:
+        """Verify the whole log against this ledger's anchors and keys."""
+        return audit.audit(self.database, anchors=self.anchors, keys=self.keys)
 
     def close(self) -> None:
         """Give up the connections; the ledger stays usable and opens new ones."""

@@ -15,7 +15,7 @@ from pretrain_archive.domain.merkle import Frontier, inclusion_proof, node_hash
 from pretrain_archive.ledger.engine import Session
 
 TILE = 256
-_TILE_BITS = 8
+TILE_BITS = 8
 _KEPT_TILES = 4096
 
 _LEAVES = "SELECT position, leaf FROM pretrain_archive_record WHERE position >= ? AND position < ? ORDER BY position"
@@ -41,8 +41,8 @@ class StoredTree:
     def subtree(self, start: int, end: int) -> bytes:
         """The root of leaves ``start`` (included) to ``end`` (excluded), split as RFC 6962 demands."""
         width = end - start
-        level, rest = divmod(width.bit_length() - 1, _TILE_BITS)
-        if rest == 0 and width == 1 << level * _TILE_BITS and start % width == 0:
+        level, rest = divmod(width.bit_length() - 1, TILE_BITS)
+        if rest == 0 and width == 1 << level * TILE_BITS and start % width == 0:
             return self._hash(level, start // width)
         found = self._known.get((start, end))
         if found is None:
@@ -86,7 +86,7 @@ class StoredTree:
         return rows
 
 
-def _full(hashes: list[bytes]) -> bytes:
+def full_tile(hashes: list[bytes]) -> bytes:
     """The root over a full tile."""
     while len(hashes) > 1:
         hashes = [node_hash(left, right) for left, right in zip(hashes[::2], hashes[1::2], strict=True)]
@@ -100,7 +100,7 @@ def store_nodes(session: Session, new: Mapping[int, bytes]) -> None:
     while fresh:
         done: dict[int, bytes] = {}
         for number in (n // TILE for n in fresh if n % TILE == TILE - 1):
-            done[number] = _full(_completed(session, level, number, fresh))
+            done[number] = full_tile(_completed(session, level, number, fresh))
         session.many(_INSERT_NODE, [(level + 1, number, value) for number, value in done.items()])
         fresh, level = done, level + 1
 
