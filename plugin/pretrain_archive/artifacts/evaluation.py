@@ -2,8 +2,8 @@
 
 It passes only if it has rules, every rule passes and no flag stands. Flags: ``no_baseline`` (no effect can be
 claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``repeated_metric``,
-``contradictory``, ``no_direction``, ``baseline_same_as_candidate``, ``definition_differs``. The report goes to the store as
-canonical JSON, together with the program's own bytes.
+``contradictory``, ``no_direction``, ``baseline_same_as_candidate``, ``definition_differs``. The report goes to
+the store as canonical JSON, together with the program's own bytes.
 """
 
 from __future__ import annotations
