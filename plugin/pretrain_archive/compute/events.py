@@ -94,7 +94,7 @@ def not_finite(value: float) -> NotFinite:
     """nan, inf or -inf for a number that is not finite, else empty."""
     if math.isfinite(value):
         return ""
-    return "nan" if math.isnan(value) else cast("NotFinite", "inf" if value > 0 else "-inf")
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
 def number_of(value: Any) -> float | None:
@@ -122,30 +122,29 @@ def clean_text(text: str, limit: int = 2000) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit} more)"
 
 
-def plain(value: Any, *, depth: int = 6, width: int = 200) -> Any:
+def plain(value: Any, *, depth: int = 6, width: int = 200) -> Any:  # noqa: PLR0911 (one line a type)
     """``value`` as strict, bounded JSON: what is not finite or too large becomes text, what is too deep is cut."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return (
-            value
-            if abs(value) <= SAFE_INTEGER
-            else clean_text(str(float(value)) if value.bit_length() < 1000 else "too large")
-        )
-    if isinstance(value, float):
-        return value if math.isfinite(value) else not_finite(value)
-    if isinstance(value, str):
-        return clean_text(value)
-    if depth == 0:
-        return "…"
-    if isinstance(value, Mapping):
-        return {
-            clean_text(str(k), 200): plain(v, depth=depth - 1, width=width)
-            for k, v in list(value.items())[:width]
-        }
-    if isinstance(value, list | tuple):
-        return [plain(v, depth=depth - 1, width=width) for v in value[:width]]
+    match value:
+        case None | bool():
+            return value
+        case int() | float():
+            return _plain_number(value)
+        case str():
+            return clean_text(value)
+        case _ if depth == 0:
+            return "…"
+        case Mapping():
+            some = list(value.items())[:width]
+            return {clean_text(str(k), 200): plain(v, depth=depth - 1, width=width) for k, v in some}
+        case list() | tuple():
+            return [plain(v, depth=depth - 1, width=width) for v in value[:width]]
     return clean_text(str(value))
+
+
+def _plain_number(value: float) -> Any:
+    if isinstance(value, int):
+        return value if abs(value) <= SAFE_INTEGER else f"about 2^{value.bit_length() - 1}"
+    return value if math.isfinite(value) else not_finite(value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,7 +10,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +27,18 @@ from pretrain_archive.compute.events import (
     read_event,
     read_lines,
 )
+from pretrain_archive.compute.seen import Seen, Writer
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import (
-    CheckpointError,
-    InputError,
+    ArchiveError,
+    LedgerError,
     LedgerUnavailableError,
-    RefusedError,
     StorageError,
 )
 from pretrain_archive.domain.identity import Ref, utc_now
-from pretrain_archive.domain.kinds import BY_MODEL, MetricPoint, Payload
-from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.domain.kinds import MetricPoint
+from pretrain_archive.domain.records import Draft, Edge, Relation
 from pretrain_archive.ledger.canonical import digest_of
-from pretrain_archive.ledger.port import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -53,70 +51,6 @@ EVENTS, STATUS, LAUNCHER = 0, 1, 2
 _TIMELINE = ("signal", "ending_tree", "libraries", "not_started")
 _SYSTEM_EVERY = 12  # heartbeats: one a minute
 _LOCATED = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Writer:
-    """How facts about one attempt are written."""
-
-    ledger: Ledger
-    run_uid: str
-    attempt: int
-    actor: Actor
-    origin: Origin
-
-    def draft(
-        self, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = (), unique: str = ""
-    ) -> Draft:
-        """A draft of this attempt."""
-        return Draft(
-            stream=self.run_uid,
-            kind=BY_MODEL[type(payload)],
-            payload=payload.to_json(),
-            actor=self.actor,
-            origin=self.origin,
-            attempt=self.attempt,
-            ordinal=ordinal,
-            edges=edges,
-            unique=unique,
-        )
-
-
-@dataclass(kw_only=True)
-class Seen:
-    """What an attempt reported so far."""
-
-    first_step: int | None = None
-    last_step: int | None = None
-    progress_steps: int = 0
-    last_checkpoint_step: int | None = None
-    checkpoints: int = 0
-    points: int = 0
-    complete: bool = False
-    complete_step: int | None = None
-    worst_loss: tuple[int, float] | None = None
-    environment: dict[str, Any] | None = None
-    differences: list[dict[str, Any]] = field(default_factory=list)
-    program: Mapping[str, Any] | None = None
-    ended: Mapping[str, Any] | None = None
-    problem: str = ""
-    last_heartbeat: float | None = None
-    unusable: int = 0
-    located: list[dict[str, Any]] = field(default_factory=list)
-
-    def step(self, step: int) -> None:
-        """A step was reported."""
-        self.first_step = step if self.first_step is None else min(self.first_step, step)
-        if self.last_step is None or step > self.last_step:
-            self.last_step = step
-            self.progress_steps += 1
-
-    def loss(self, step: int, value: float) -> None:
-        """A loss was reported; the worst one stays, and what is not finite is worse than any number."""
-        if self.worst_loss is None or not_finite(value) or value > self.worst_loss[1]:
-            if self.worst_loss is not None and not_finite(self.worst_loss[1]):
-                return
-            self.worst_loss = (step, value)
 
 
 class Ingest:
@@ -136,6 +70,7 @@ class Ingest:
         self.skipping = {EVENTS: 0, STATUS: 0}
         self.flush_seconds, self.flushed = flush_seconds, 0.0
         self.heartbeats = 0
+        self._summary: Draft | None = None
         self.known = self._known()
 
     def _known(self) -> dict[tuple[str, int], int]:
@@ -150,7 +85,8 @@ class Ingest:
 
     def poll(self, *, final: bool = False) -> None:
         """Read and append what is new. Raises ``LedgerUnavailableError`` or ``StorageError`` and may be called
-        again then: nothing is lost and nothing is written twice."""
+        again then: nothing is lost and nothing is written twice.
+        """
         for source in (STATUS, EVENTS):
             while True:
                 if not self.queues[source]:
@@ -179,11 +115,14 @@ class Ingest:
         """A record that counts and locates the lines of the event file that could not be used."""
         if not self.seen.unusable or ("event.recorded", LAUNCHER) in self.known:
             return None
+        if self._summary:
+            return self._summary
         data = {"count": self.seen.unusable, "first": self.seen.located}
         payload = kinds.EventRecorded(
             attempt=self.writer.attempt, event="unusable_lines", at=utc_now(), data=data
         )
-        return self.writer.draft(payload, LAUNCHER)
+        self._summary = self.writer.draft(payload, LAUNCHER)
+        return self._summary
 
     def _take(self, source: int, line: Line) -> None:
         if source == STATUS:
@@ -241,7 +180,9 @@ class Ingest:
         problem, good = "", False
         try:
             good = self.on_checkpoint(event)
-        except (CheckpointError, InputError, RefusedError) as error:
+        except (LedgerError, StorageError):
+            raise
+        except (ArchiveError, OSError, ValueError) as error:
             problem = str(error)
             log.warning("checkpoint of step %s does not count: %s", event.step, problem)
         self.seen.step(event.step)
@@ -249,7 +190,7 @@ class Ingest:
             self.seen.checkpoints += 1
             self.seen.last_checkpoint_step = event.step
         data = {"path": event.path, "tokens": event.tokens, "registered": good, "problem": problem}
-        self._event(EVENTS, event.position, "checkpoint", None, event.step, data)
+        self._event(EVENTS, event.position, "checkpoint", data, step=event.step)
         self.flushed = 0.0  # not here: after the verification this line must never be taken again
 
     def _note(self, note: Note) -> None:
@@ -257,10 +198,17 @@ class Ingest:
             self.seen.step(note.step)
         if note.complete:
             self.seen.complete, self.seen.complete_step = True, note.step
-        self._event(EVENTS, note.position, note.event, note.at, note.step, dict(note.data))
+        self._event(EVENTS, note.position, note.event, dict(note.data), at=note.at, step=note.step)
 
     def _event(
-        self, source: int, position: int, event: str, at: str | None, step: int | None, data: dict[str, Any]
+        self,
+        source: int,
+        position: int,
+        event: str,
+        data: dict[str, Any],
+        *,
+        at: str | None = None,
+        step: int | None = None,
     ) -> None:
         ordinal = 4 * position + source
         if ("event.recorded", ordinal) not in self.known:
@@ -274,6 +222,7 @@ class Ingest:
 
     def _status(self, line: Line) -> None:
         data = line.data or {}
+        self.seen.heard(data.get("at"))
         at = data.get("at") if isinstance(data.get("at"), str) else None
         match data.get("status"):
             case "environment":
@@ -288,7 +237,7 @@ class Ingest:
                 if name == "not_started":
                     self.seen.problem = str(data.get("problem", ""))
                 rest = {key: value for key, value in data.items() if key not in {"status", "at"}}
-                self._event(STATUS, line.position, name, at, self.seen.last_step, rest)
+                self._event(STATUS, line.position, name, rest, at=at, step=self.seen.last_step)
 
     def _environment(self, position: int, data: Mapping[str, Any]) -> None:
         environment = environment_of(data.get("environment") or {})

@@ -20,7 +20,7 @@ def processes_of(run_uid: str, attempt: int) -> dict[int, int]:
         return {}
     wanted = {f"PRETRAIN_ARCHIVE_RUN_UID={run_uid}".encode(), f"PRETRAIN_ARCHIVE_ATTEMPT={attempt}".encode()}
     found: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
+    for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:

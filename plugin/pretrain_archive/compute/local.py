@@ -11,17 +11,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
-from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint, Writer
+from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
+from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
 from pretrain_archive.compute.leftovers import end_leftovers
 from pretrain_archive.compute.log import LogTail
-from pretrain_archive.compute.outcome import conclude
+from pretrain_archive.compute.outcome import Outcome, conclude
+from pretrain_archive.compute.recovery import STOP_FILE
+from pretrain_archive.compute.seen import Writer
 from pretrain_archive.compute.spec import JobSpec, ProcessRequest, build_process, check_command
 from pretrain_archive.compute.stops import JobState, first_stop, rules_of
-from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import AlreadyRecordedError, LedgerError, RefusedError
+from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.kinds import AttemptEnded, AttemptStarted, StopFired
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
 from pretrain_archive.ledger.port import Ledger
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 END_SECONDS = 4.5
+FINAL_SECONDS = 15.0
 Progress = Callable[[str], None]
 ShouldStop = Callable[[], str]
 
@@ -95,29 +96,35 @@ class LocalLaunch:
         recovery does it). Whatever is raised, no process of the tree is left.
         """
         check_intent(self.spec, self.intent, self.ledger)
-        request = self._prepare()
+        request = build_process(self.spec, inherited=os.environ, parent=os.getpid())
         ingest = Ingest(
             self.writer, status=request.status, events=request.events, on_checkpoint=self.on_checkpoint,
             declared=self.spec.declared,
         )  # fmt: skip
         tail = LogTail(path=request.log)
+        try:
+            self._prepare(request)
+        except InputError as error:  # the token is consumed: the attempt has an end, and it is known why
+            outcome = Outcome(state="failed", reason=f"the program could not be started: {error}")
+            append_end(self.writer, ended_payload(self._attempt(), outcome, ingest, tail))
+            raise
         self.begin = time.monotonic()
         try:
             with _termination(self.kill):
                 self._start(request)
                 self._watch(ingest, tail)
-                return self._end(ingest, tail, request)
-        except BaseException:
-            self.killed = self.killed or "the task failed while it watched the job"
+                self._finish_process()
+        except BaseException as error:
+            self.killed = self.killed or f"the task broke off while it watched the job: {error!r:.500}"
             self._finish_process()
-            self._try_to_end(ingest, tail, request)
+            self._try_to_end(ingest, tail)
             raise
+        return self._end(ingest, tail)
 
     # -- start ---------------------------------------------------------------------------------------
 
-    def _prepare(self) -> ProcessRequest:
+    def _prepare(self, request: ProcessRequest) -> None:
         spec = self.spec
-        request = build_process(spec, inherited=os.environ, parent=os.getpid())
         spec.work_folder.mkdir(parents=True, exist_ok=True)
         check_command(spec.command, folder=spec.folder, path=request.environment.get("PATH"))
         try:
@@ -131,7 +138,6 @@ class LocalLaunch:
         for path, content in request.files.items():
             path.write_bytes(content)
         request.events.touch()
-        return request
 
     def _start(self, request: ProcessRequest) -> None:
         if self.killed:
@@ -179,14 +185,18 @@ class LocalLaunch:
     def _watch(self, ingest: Ingest, tail: LogTail) -> None:
         steps = 0
         while self.process is not None and self.process.poll() is None:
-            for line in tail.read():
-                self.progress(line)
+            self._show(tail)
             self._ingest(ingest)
             if ingest.seen.progress_steps > steps:
                 steps, self.progress_at = ingest.seen.progress_steps, self._seconds()
             self._check(ingest)
             ingest.flush_seconds = 1.0 if self._seconds() < 120 else 10.0
             time.sleep(POLL_SECONDS)
+
+    def _show(self, tail: LogTail, *, final: bool = False) -> None:
+        for block in tail.blocks(final=final):
+            for line in block:
+                self.progress(line)
 
     def _ingest(self, ingest: Ingest, *, final: bool = False) -> None:
         """Write what is new; a ledger that cannot be reached is noticed, not raised: training goes on a while."""
@@ -219,6 +229,8 @@ class LocalLaunch:
         if self.fired:
             log.warning("stop rule %s: %s, limit %s", self.fired.rule, self.fired.observed, self.fired.limit)
             self.pending.append(self.writer.draft(self.fired, 0))
+            stop = self.fired.model_dump_json()  # for a recovery, should the ledger stay out of reach
+            (self.spec.work_folder / STOP_FILE).write_text(stop, encoding="utf-8")
         elif self.spec.drift == "stop" and blocking:
             self.drift = ", ".join(blocking[:10])
         elif reason := self.should_stop():
@@ -256,95 +268,42 @@ class LocalLaunch:
             self.process.wait()
         end_leftovers(self.spec.run_uid, self.spec.attempt, grace=0.0)
 
-    def _end(self, ingest: Ingest, tail: LogTail, request: ProcessRequest) -> AttemptEnded:
-        self._finish_process()
-        for line in tail.read(final=True):
-            self.progress(line)
+    def _end(self, ingest: Ingest, tail: LogTail) -> AttemptEnded:
+        """Write the rest and the end; a ledger out of reach is tried for a while, a killed task has no time."""
+        end = time.monotonic() + (0 if self.killed else FINAL_SECONDS)
+        self._show(tail, final=True)
+        while True:
+            try:
+                return self._write_end(ingest, tail)
+            except TRANSIENT as error:
+                if time.monotonic() >= end:
+                    raise
+                log.warning("the end cannot be written now, trying again: %s", error)
+                time.sleep(1.0)
+
+    def _write_end(self, ingest: Ingest, tail: LogTail) -> AttemptEnded:
         self._ingest(ingest, final=True)
-        if self.pending:
-            self.ledger.append(self.pending)
-        code = self.process.returncode if self.process else None
-        if self.process is None and not self.killed:
-            self.killed = "the task ended before the job started"
-        payload = ended_payload(
-            self.spec, ingest, tail, request, code=code, fired=self.fired, killed=self.killed, drift=self.drift,
-            seconds=self._seconds(),
+        outcome = conclude(
+            ingest.seen, target_steps=self.spec.target_steps, fired=self.fired, killed=self.killed,
+            drift=self.drift, wrapper_code=self.process.returncode if self.process else None,
         )  # fmt: skip
-        return append_end(self.writer, payload, ingest)
+        payload = ended_payload(self._attempt(), outcome, ingest, tail)
+        summary = ingest.summary()
+        return append_end(self.writer, payload, before=[summary] if summary else [])
 
-    def _try_to_end(self, ingest: Ingest, tail: LogTail, request: ProcessRequest) -> None:
+    def _attempt(self) -> Attempt:
+        return Attempt(
+            attempt=self.spec.attempt,
+            accelerators=self.spec.budget.accelerators,
+            resume_step=self.spec.resume_step,
+            target_steps=self.spec.target_steps,
+        )
+
+    def _try_to_end(self, ingest: Ingest, tail: LogTail) -> None:
         try:
-            self._end(ingest, tail, request)
-        except Exception:  # noqa: BLE001 (the first error matters; the next try closes this attempt)
+            self._end(ingest, tail)
+        except Exception:  # the first error matters; the next try closes this attempt
             log.warning("the attempt's end could not be written; the next try does it", exc_info=True)
-
-
-def ended_payload(
-    spec: JobSpec, ingest: Ingest, tail: LogTail, request: ProcessRequest, *, code: int | None,
-    fired: StopFired | None = None, killed: str = "", drift: str = "", seconds: float | None = None,
-) -> AttemptEnded:  # fmt: skip
-    """The record of an attempt's end from everything that was seen."""
-    seen, ended = ingest.seen, ingest.seen.ended or {}
-    outcome = conclude(
-        seen, target_steps=spec.target_steps, fired=fired, killed=killed, drift=drift, wrapper_code=code
-    )
-    lasted = ended.get("seconds", seconds)
-    last = seen.last_step if seen.last_step is not None else tail.last_step
-    by_log = seen.last_step is None and last is not None
-    share = spec.budget.accelerators
-    return AttemptEnded(
-        attempt=spec.attempt,
-        state=outcome.state,
-        exit_code=outcome.exit_code,
-        signal=outcome.signal,
-        reason=outcome.reason + (" (last step as the log says)" if by_log else ""),
-        first_step=seen.first_step,
-        last_step=last,
-        last_checkpoint_step=seen.last_checkpoint_step,
-        steps_repeated=repeated_steps(spec.resume_step, spec, ingest),
-        steps_lost=None
-        if last is None
-        else max(0, last - (seen.last_checkpoint_step or spec.resume_step or 0)),
-        seconds=lasted,
-        accelerator_seconds=None if lasted is None else round(lasted * share, 3),
-        cpu_seconds=ended.get("cpu_seconds"),
-        max_rss_bytes=ended.get("max_rss_bytes"),
-        log_uri=request.log.as_uri(),
-        log_digest=tail.digest(),
-    )
-
-
-def repeated_steps(resume_step: int | None, spec: JobSpec, ingest: Ingest) -> int | None:
-    """Steps of this attempt that an earlier attempt had done; None without an earlier attempt on record."""
-    last = ingest.seen.last_step
-    before = [
-        record.payload["last_step"]
-        for record in ingest.writer.ledger.records(streams=[spec.run_uid], kinds=["attempt.ended"])
-        if record.attempt < spec.attempt and record.payload.get("last_step") is not None
-    ]
-    if not before or last is None:
-        return None
-    return max(0, min(last, max(before)) - (resume_step or 0))
-
-
-def append_end(writer: Writer, payload: AttemptEnded, ingest: Ingest) -> AttemptEnded:
-    """Append the end, once in the ledger; if another one was first, that one is the answer."""
-    drafts = [draft for draft in (ingest.summary(),) if draft]
-    key = f"attempt.ended/{writer.run_uid}/{writer.attempt}"
-    drafts.append(writer.draft(payload, 0, unique=key))
-    try:
-        writer.ledger.append(drafts)
-    except AlreadyRecordedError:
-        return known_end(writer)
-    return payload
-
-
-def known_end(writer: Writer) -> AttemptEnded:
-    """The recorded end of the attempt."""
-    for record in writer.ledger.records(streams=[writer.run_uid], kinds=["attempt.ended"]):
-        if record.attempt == writer.attempt:
-            return kinds.read_payload(record, AttemptEnded)
-    raise LedgerError(f"attempt {writer.attempt} of {writer.run_uid} has no recorded end.")
 
 
 @contextmanager

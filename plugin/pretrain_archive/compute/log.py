@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,20 +44,18 @@ class LogTail:
     _carry: bytes = field(default=b"", repr=False)
     _dropped: int = 0
 
-    def read(self, *, final: bool = False) -> list[str]:
-        """New whole lines, cleaned; with ``final`` also the unfinished one."""
-        lines: list[str] = []
+    def blocks(self, *, final: bool = False) -> Iterator[list[str]]:
+        """New whole lines, cleaned, a bounded block at a time; with ``final`` also the unfinished one."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self.offset)
                 while chunk := file.read(_CHUNK):
                     self.offset += len(chunk)
-                    lines += self._split(chunk)
+                    yield self._split(chunk)
         except FileNotFoundError:
-            return []
+            return
         if final and self._carry:
-            lines.append(self._finish(b""))
-        return lines
+            yield [self._finish(b"")]
 
     def _split(self, chunk: bytes) -> list[str]:
         *whole, rest = chunk.split(b"\n")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pretrain_archive.compute.ingest import Seen
+from pretrain_archive.compute.seen import Seen
 from pretrain_archive.domain.kinds import StopFired
 
 State = Literal["completed", "failed", "stopped", "interrupted", "lost"]
+ASKED = frozenset({2, 15})  # SIGINT and SIGTERM: somebody wanted the end, nothing was wrong with the program
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,7 +23,7 @@ class Outcome:
     signal: int | None = None
 
 
-def conclude(
+def conclude(  # noqa: PLR0911 (one line a way to end)
     seen: Seen, *, target_steps: int | None, fired: StopFired | None = None, killed: str = "",
     drift: str = "", wrapper_code: int | None = None,
 ) -> Outcome:  # fmt: skip
@@ -33,64 +34,63 @@ def conclude(
     target step) are a completion.
     """
     ended = seen.ended or {}
-    code, signal = _whole(ended.get("exit_code")), _whole(ended.get("signal"))
-
-    def outcome(state: State, reason: str) -> Outcome:
-        return Outcome(state=state, reason=reason, exit_code=code, signal=signal)
-
+    how = Ended(exit_code=_whole(ended.get("exit_code")), signal=_whole(ended.get("signal")))
     if fired is not None:
-        return outcome("stopped", f"stop rule {fired.rule}: {fired.observed}, limit {fired.limit}")
+        return how.outcome("stopped", f"stop rule {fired.rule}: {fired.observed}, limit {fired.limit}")
     if drift:
-        return outcome("stopped", f"the environment is not the signed one: {drift}")
+        return how.outcome("stopped", f"the environment is not the signed one: {drift}")
     if killed:
-        return outcome("interrupted", killed)
+        return how.outcome("interrupted", killed)
     if not ended:
         if wrapper_code is None:
-            return outcome("lost", "the worker vanished; its wrapper left no end")
-        return outcome("failed", f"the wrapper ended without a report (return code {wrapper_code})")
+            return how.outcome("lost", "the worker vanished; its wrapper left no end")
+        return how.outcome("failed", f"the wrapper ended without a report (return code {wrapper_code})")
     match ended.get("reason"):
         case "parent_lost":
-            return outcome("lost", "the worker was killed; the job was ended with it")
+            return how.outcome("lost", "the worker was killed; the job was ended with it")
         case "signal":
-            return outcome("interrupted", "the job was asked to end by a signal")
+            return how.outcome("interrupted", "the job was asked to end by a signal")
         case "deadline":
-            return outcome("stopped", "the time limit of the wrapper was reached")
+            return how.outcome("stopped", "the time limit of the wrapper was reached")
         case "not_started":
-            return outcome("failed", f"the program could not be started: {seen.problem or 'unknown reason'}")
-    return _exited(seen, outcome=outcome, code=code, signal=signal, hidden=ended, target=target_steps)
+            return how.outcome(
+                "failed", f"the program could not be started: {seen.problem or 'no reason given'}"
+            )
+    return _exited(seen, how, hidden=ended.get("hidden_failures") or [], target=target_steps)
 
 
-def _exited(
-    seen: Seen,
-    *,
-    outcome: Any,
-    code: int | None,
-    signal: int | None,
-    hidden: Mapping[str, Any],
-    target: int | None,
-) -> Outcome:
-    if signal is not None:
-        state = "interrupted" if signal in {2, 15} else "failed"
-        return outcome(state, f"the program was ended by signal {signal}")  # type: ignore[no-any-return]
-    if code != 0:
-        return outcome("failed", f"the program ended with exit code {code}")  # type: ignore[no-any-return]
-    failures = hidden.get("hidden_failures") or []
-    if failures:
-        first = failures[0]
-        how = f"signal {first['signal']}" if first.get("signal") else f"exit code {first.get('exit_code')}"
-        name = first.get("name") or first.get("pid")
-        return outcome(
-            "failed", f"a child process ({name}) ended with {how} although the command ended with 0"
-        )  # type: ignore[no-any-return]
-    reached = target is not None and seen.last_step is not None and seen.last_step >= target
-    if seen.complete or reached:
-        return outcome(
-            "completed", "exit code 0 and " + ("the end marker" if seen.complete else f"step {target}")
-        )  # type: ignore[no-any-return]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """The program's exit status as the wrapper saw it."""
+
+    exit_code: int | None
+    signal: int | None
+
+    def outcome(self, state: State, reason: str) -> Outcome:
+        """An outcome with this exit status."""
+        return Outcome(state=state, reason=reason, exit_code=self.exit_code, signal=self.signal)
+
+
+def _exited(seen: Seen, how: Ended, *, hidden: Sequence[Mapping[str, Any]], target: int | None) -> Outcome:
+    if how.signal is not None:
+        state: State = "interrupted" if how.signal in ASKED else "failed"
+        return how.outcome(state, f"the program was ended by signal {how.signal}")
+    if how.exit_code != 0:
+        return how.outcome("failed", f"the program ended with exit code {how.exit_code}")
+    if hidden:
+        return how.outcome("failed", f"{_child(hidden[0])} although the command ended with exit code 0")
+    if seen.complete:
+        return how.outcome("completed", "exit code 0 and the end marker")
+    if target is not None and seen.last_step is not None and seen.last_step >= target:
+        return how.outcome("completed", f"exit code 0 and the configured step {target}")
     last = "no step" if seen.last_step is None else f"step {seen.last_step}"
-    return outcome(  # type: ignore[no-any-return]
-        "interrupted", f"exit code 0 without the end marker, {last} was the last one: not a completion"
-    )
+    return how.outcome("interrupted", f"exit code 0 without the end marker, last was {last}: no completion")
+
+
+def _child(failure: Mapping[str, Any]) -> str:
+    name = f"{failure.get('name') or 'process'} ({failure.get('pid')})"
+    how = f"signal {failure['signal']}" if failure.get("signal") else f"exit code {failure.get('exit_code')}"
+    return f"a child process, {name}, ended with {how}"
 
 
 def _whole(value: Any) -> int | None:

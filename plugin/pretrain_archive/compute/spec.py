@@ -169,30 +169,28 @@ def check_command(command: tuple[str, ...], *, folder: Path, path: str | None = 
         raise InputError(
             "program_folder", str(folder), "is not a folder", hint="Create it, or name another one."
         )
-    program = command[0]
-    if os.sep in program:
-        file = folder / program
-        if not file.exists():
-            raise InputError(
-                "command", program, "there is no such file", hint=f"Relative paths start at {str(folder)!r}."
-            )
-        if not file.is_file() or not os.access(file, os.X_OK):
-            raise InputError(
-                "command", program, "is not an executable file",
-                hint="Make it executable (chmod +x), or start it through its interpreter.",
-            )  # fmt: skip
-        return str(file)
-    found = shutil.which(program, path=path)
-    if not found:
-        raise InputError(
-            "command",
-            program,
-            "no such program on PATH",
-            hint="Install it on the worker, or give its full path.",
-        )
+    found = _program(command[0], folder, path)
     script = next((word for word in command[1:2] if word.endswith(".py")), None)
     if script and not (folder / script).is_file():
-        raise InputError(
-            "command", script, "there is no such script", hint=f"Relative paths start at {str(folder)!r}."
-        )
+        raise InputError("command", script, "there is no such script", hint=_relative(folder))
     return found
+
+
+def _program(program: str, folder: Path, path: str | None) -> str:
+    if os.sep not in program:
+        found = shutil.which(program, path=path)
+        if found:
+            return found
+        hint = "Install it on the worker, or give its full path."
+        raise InputError("command", program, "no such program on PATH", hint=hint)
+    file = folder / program
+    if not file.exists():
+        raise InputError("command", program, "there is no such file", hint=_relative(folder))
+    if not file.is_file() or not os.access(file, os.X_OK):
+        hint = "Make it executable (chmod +x), or start it through its interpreter."
+        raise InputError("command", program, "is not an executable file", hint=hint)
+    return str(file)
+
+
+def _relative(folder: Path) -> str:
+    return f"Relative paths start at {str(folder)!r}."

@@ -14,8 +14,9 @@ from pretrain_archive.domain.kinds import StopConditions, StopFired
 class JobState:
     """What the rules look at. Seconds count from the start of the attempt.
 
-    ``progress_at`` is when the highest step last rose (a chatty log is no progress). ``worst_loss`` is
-    the highest loss so far, or one that is not finite (step, value). ``evidence_failing_since`` is when writing evidence began to fail, None while it works.
+    ``progress_at`` is when the highest step last rose (a chatty log is no progress). ``worst_loss`` is the
+    highest loss so far, or one that is not finite (step, value). ``evidence_failing_since`` is when writing
+    evidence began to fail, None while it works.
     """
 
     seconds: float

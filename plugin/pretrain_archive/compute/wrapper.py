@@ -1,3 +1,5 @@
+# ruff: noqa: UP006, UP031, UP035, UP045, B905 (old images carry old Pythons)
+# ruff: noqa: PTH100, PTH109, PTH119, PTH120, PTH123, PTH208, SIM105, PLR0402 (one light file; os.path is enough)
 """Start a training program, watch it, and leave nothing of it behind.
 
 One file, standard library only, Python 3.8 or newer: any image can carry it. It imports nothing of the package
@@ -27,7 +29,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: UP035 (old images carry old Pythons)
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 LINUX = sys.platform.startswith("linux")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -49,14 +51,14 @@ def now() -> str:
 
 
 def prctl(option: int, value: int) -> bool:
-    """Call prctl(2); False where it does not exist or is refused."""
+    """Set a process attribute of Linux; False where it does not exist or is refused."""
     try:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (OSError, AttributeError):
         return False
 
 
-def stat_of(pid: int) -> Optional[Tuple[str, int, int, int, str]]:  # noqa: UP045
+def stat_of(pid: int) -> Optional[Tuple[str, int, int, int, str]]:
     """State, parent, start time (clock ticks since boot), CPU ticks and name of a process; None if gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
@@ -70,10 +72,10 @@ def stat_of(pid: int) -> Optional[Tuple[str, int, int, int, str]]:  # noqa: UP04
     return rest[0].decode(), int(rest[1]), int(rest[19]), int(rest[11]) + int(rest[12]), name
 
 
-def descendants(root: int) -> Dict[int, int]:  # noqa: UP006
+def descendants(root: int) -> Dict[int, int]:
     """Every living descendant of ``root`` with its start time; empty without /proc."""
-    children: Dict[int, List[int]] = {}  # noqa: UP006
-    starts: Dict[int, int] = {}  # noqa: UP006
+    children: Dict[int, List[int]] = {}
+    starts: Dict[int, int] = {}
     alive = set()
     for entry in os.listdir("/proc") if LINUX else ():
         found = stat_of(int(entry)) if entry.isdigit() else None
@@ -82,7 +84,7 @@ def descendants(root: int) -> Dict[int, int]:  # noqa: UP006
             starts[int(entry)] = found[2]
             if found[0] not in "ZX":
                 alive.add(int(entry))
-    tree: Dict[int, int] = {}  # noqa: UP006
+    tree: Dict[int, int] = {}
     queue = [root]
     while queue:
         for child in children.get(queue.pop(), ()):
@@ -117,7 +119,7 @@ def send(pid: int, start: int, number: int) -> bool:
 # -- environment ---------------------------------------------------------------------------------------
 
 
-def run_text(argv: List[str], cwd: Optional[str] = None, seconds: float = 20) -> Optional[str]:  # noqa: UP006, UP045
+def run_text(argv: List[str], cwd: Optional[str] = None, seconds: float = 20) -> Optional[str]:
     """Standard output of a small command, or None if it is missing, fails or is too slow."""
     try:
         done = subprocess.run(
@@ -129,7 +131,7 @@ def run_text(argv: List[str], cwd: Optional[str] = None, seconds: float = 20) ->
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[str]:  # noqa: UP006, UP045
+def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[str]:
     """The Python that a command runs: itself, or the one its ``#!`` line names; None if neither is a Python."""
     found = shutil.which(command[0], path=path) if command else None
     if not found:
@@ -147,13 +149,13 @@ def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[s
     return interpreter_of(words[:1], path) if words and "python" in os.path.basename(words[0]) else None
 
 
-def python_facts() -> Dict[str, Any]:  # noqa: UP006
+def python_facts() -> Dict[str, Any]:
     """Version and installed distributions of this interpreter."""
     import importlib.metadata as metadata  # noqa: PLC0415 (slow, and only the probe needs it)
 
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    packages: Dict[str, str] = {}  # noqa: UP006
+    packages: Dict[str, str] = {}
     for distribution in metadata.distributions():
         name = distribution.metadata["Name"]
         if name:  # the first on the path is the one that is imported
@@ -162,9 +164,9 @@ def python_facts() -> Dict[str, Any]:  # noqa: UP006
     return {"python": facts, "packages": dict(sorted(packages.items()))}
 
 
-def accelerators() -> List[Dict[str, Any]]:  # noqa: UP006
+def accelerators() -> List[Dict[str, Any]]:
     """Accelerators that nvidia-smi or npu-smi name; empty if neither tool exists."""
-    found: List[Dict[str, Any]] = []  # noqa: UP006
+    found: List[Dict[str, Any]] = []
     query = "--query-gpu=index,uuid,name,driver_version,memory.total"
     for line in (run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"]) or "").splitlines():
         cells = [cell.strip() for cell in line.split(",")]
@@ -180,7 +182,7 @@ def accelerators() -> List[Dict[str, Any]]:  # noqa: UP006
     return found
 
 
-def cpu_model() -> Optional[str]:  # noqa: UP045
+def cpu_model() -> Optional[str]:
     """The CPU's name as the kernel gives it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
@@ -194,7 +196,7 @@ def cpu_model() -> Optional[str]:  # noqa: UP045
     return match[1].strip() if match else platform.machine()
 
 
-def git_facts(folder: str) -> Optional[Dict[str, Any]]:  # noqa: UP006, UP045
+def git_facts(folder: str) -> Optional[Dict[str, Any]]:
     """Commit of the folder and whether tracked files differ from it; None outside a repository."""
     commit = run_text(["git", "-C", folder, "rev-parse", "HEAD"])
     if not commit:
@@ -208,10 +210,10 @@ def masked(value: str) -> str:
     return re.sub(r"://[^/@\s]+@", "://***@", value)
 
 
-def host_facts(folder: str, allowed: List[str]) -> Dict[str, Any]:  # noqa: UP006
+def host_facts(folder: str, allowed: List[str]) -> Dict[str, Any]:
     """Machine, accelerators, git state, image and allow-listed variables."""
     try:
-        memory: Optional[int] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # noqa: UP045
+        memory: Optional[int] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         memory = None
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -232,9 +234,9 @@ def host_facts(folder: str, allowed: List[str]) -> Dict[str, Any]:  # noqa: UP00
     }
 
 
-def observe(interpreter: Optional[str], folder: str, allowed: List[str]) -> Dict[str, Any]:  # noqa: UP006, UP045
+def observe(interpreter: Optional[str], folder: str, allowed: List[str]) -> Dict[str, Any]:
     """The environment; what the program's interpreter cannot tell is None (unrecorded)."""
-    facts: Dict[str, Any] = {"python": None, "packages": None}  # noqa: UP006
+    facts: Dict[str, Any] = {"python": None, "packages": None}
     if interpreter and os.path.abspath(interpreter) == os.path.abspath(sys.executable):
         facts = python_facts()
     elif interpreter:
@@ -247,9 +249,9 @@ def observe(interpreter: Optional[str], folder: str, allowed: List[str]) -> Dict
     return facts
 
 
-def loaded_libraries(pids: List[int]) -> Dict[str, str]:  # noqa: UP006
+def loaded_libraries(pids: List[int]) -> Dict[str, str]:
     """Shared libraries in the processes' memory: name → version in its file name, or the package it is from."""
-    libraries: Dict[str, str] = {}  # noqa: UP006
+    libraries: Dict[str, str] = {}
     for pid in pids:
         try:
             with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as file:
@@ -291,17 +293,17 @@ class Status:
 class Wrapper:
     """One program, from its start until nothing of its tree is left."""
 
-    def __init__(self, options: argparse.Namespace, command: List[str]) -> None:  # noqa: UP006
+    def __init__(self, options: argparse.Namespace, command: List[str]) -> None:
         self.options, self.command = options, command
         self.status = Status(options.status)
         self.parent = options.parent or os.getppid()
         self.stopping = ""
         self.ending = False
         self.program = 0
-        self.code: Optional[int] = None  # noqa: UP045
-        self.hidden: List[Dict[str, Any]] = []  # noqa: UP006
-        self.names: Dict[int, str] = {}  # noqa: UP006
-        self.libraries: Dict[str, str] = {}  # noqa: UP006
+        self.code: Optional[int] = None
+        self.hidden: List[Dict[str, Any]] = []
+        self.names: Dict[int, str] = {}
+        self.libraries: Dict[str, str] = {}
         self.begin = time.monotonic()
 
     def run(self) -> int:
@@ -361,7 +363,7 @@ class Wrapper:
             self.stopping = "deadline"
             self.status.write("signal", signal=None, reason="deadline")
 
-    def environment(self, moment: str, interpreter: Optional[str]) -> None:  # noqa: UP045
+    def environment(self, moment: str, interpreter: Optional[str]) -> None:
         """Write what is found now; at the end with the libraries that were loaded."""
         facts = observe(interpreter, self.options.folder, self.options.allow)
         if moment == "end":
@@ -372,7 +374,7 @@ class Wrapper:
         """Start the program as leader of a session that dies with this wrapper."""
         try:
             process = subprocess.Popen(
-                self.command, cwd=self.options.folder, stdin=subprocess.DEVNULL, close_fds=True, preexec_fn=detach
+                self.command, cwd=self.options.folder, stdin=subprocess.DEVNULL, close_fds=True, preexec_fn=detach  # noqa: PLW1509 (no threads here)
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             self.status.write("not_started", problem=str(error))
@@ -458,7 +460,7 @@ class Wrapper:
                 self.signal_tree(signal.SIGKILL)
         self.reap()
 
-    def tree(self) -> Dict[int, int]:  # noqa: UP006
+    def tree(self) -> Dict[int, int]:
         """What is alive of the program."""
         return descendants(os.getpid())
 
@@ -485,7 +487,7 @@ class Wrapper:
             time.sleep(0.02)
 
 
-def utilisation() -> List[Dict[str, Any]]:  # noqa: UP006
+def utilisation() -> List[Dict[str, Any]]:
     """Load and memory in use of each accelerator; empty without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return []
@@ -520,9 +522,9 @@ def detach() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def main(argv: List[str]) -> int:  # noqa: UP006
+def main(argv: List[str]) -> int:
     """Entry point; see the module docstring."""
-    split: Callable[[str], List[str]] = lambda text: [name for name in text.split(",") if name]  # noqa: E731, UP006
+    split: Callable[[str], List[str]] = lambda text: [name for name in text.split(",") if name]  # noqa: E731
     parser = argparse.ArgumentParser(prog="wrapper.py", description="start and watch a training program")
     parser.add_argument("--status", help="status file (JSON Lines)")
     parser.add_argument("--folder", default=os.getcwd(), help="working folder of the program")

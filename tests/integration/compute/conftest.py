@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from pretrain_archive.compute.events import CheckpointEvent
 from pretrain_archive.compute.local import LocalLaunch
+from pretrain_archive.compute.recovery import close_lost_attempts
 from pretrain_archive.compute.spec import JobSpec, attempt_folder
 from pretrain_archive.domain.identity import new_id
 from pretrain_archive.domain.kinds import AttemptEnded, Budget, LaunchIntended, StopConditions
@@ -105,15 +106,21 @@ class Job:
         """Launch and wait."""
         return self.launch(spec, **options).run()
 
+    def recover(self) -> list[AttemptEnded]:
+        """What the next task try does first."""
+        return close_lost_attempts(
+            self.ledger, self.view(), self.root / "work", actor=ACTOR, origin=origin(2), on_checkpoint=self.accept,
+        )  # fmt: skip
+
     def view(self) -> RunView:
         """The run as the ledger tells it."""
         return RunView.of(self.run_uid, self.ledger.records(streams=[self.run_uid]))
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Job]:
+def job(tmp_path: Path) -> Job:
     """A run in a fresh ledger on SQLite."""
     ledger = open_ledger(
         f"sqlite:///{tmp_path / 'ledger.db'}", signing_key=None, anchors=(), create=True, auto_seal=False
     )
-    yield Job(ledger=ledger, root=tmp_path)
+    return Job(ledger=ledger, root=tmp_path)

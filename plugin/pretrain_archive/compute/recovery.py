@@ -1,0 +1,137 @@
+"""Close attempts whose worker vanished, and count what that cost."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from pretrain_archive.compute.ending import Attempt, Repeats, append_end, ended_payload, repeats_of
+from pretrain_archive.compute.ingest import Ingest, OnCheckpoint
+from pretrain_archive.compute.leftovers import end_leftovers
+from pretrain_archive.compute.log import LogTail
+from pretrain_archive.compute.outcome import conclude
+from pretrain_archive.compute.seen import Writer
+from pretrain_archive.compute.spec import attempt_folder
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    AttemptStarted,
+    ConfigurationDeclared,
+    EnvironmentDeclared,
+    StopConditions,
+    StopFired,
+)
+from pretrain_archive.domain.records import Actor, Origin
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.port import Ledger
+
+log = logging.getLogger(__name__)
+
+STOP_FILE = "stop.json"
+
+
+def open_attempts(view: RunView) -> list[int]:
+    """Attempts with a consumed launch token and no recorded end, oldest first."""
+    intended = {record.attempt for record in view.records if record.kind == "launch.intended"}
+    ended = {record.attempt for record in view.records if record.kind == "attempt.ended"}
+    return sorted(intended - ended)
+
+
+def close_lost_attempts(
+    ledger: Ledger,
+    view: RunView,
+    work_root: Path,
+    *,
+    actor: Actor,
+    origin: Origin,
+    on_checkpoint: OnCheckpoint,
+) -> list[AttemptEnded]:
+    """Close every attempt that has no end: end its leftovers, read what it wrote, append how it ended.
+
+    The evidence decides: what exited with its end marker is completed, what was asked to end is interrupted,
+    else it is ``lost``. Calling it again, also at the same time, changes nothing. Raises
+    ``LedgerUnavailableError`` or ``StorageError``, and may then be called again.
+    """
+    return [
+        _close(ledger, view, attempt, work_root, actor=actor, origin=origin, on_checkpoint=on_checkpoint)
+        for attempt in open_attempts(view)
+    ]
+
+
+def _close(
+    ledger: Ledger, view: RunView, number: int, work_root: Path, *, actor: Actor, origin: Origin,
+    on_checkpoint: OnCheckpoint,
+) -> AttemptEnded:  # fmt: skip
+    stopped = end_leftovers(view.run_uid, number)
+    if stopped:
+        log.warning("ended %s leftover processes of attempt %s", len(stopped), number)
+    folder = attempt_folder(work_root, view.run_uid, number)
+    writer = Writer(ledger=ledger, run_uid=view.run_uid, attempt=number, actor=actor, origin=origin)
+    declared = view.latest(EnvironmentDeclared)
+    ingest = Ingest(
+        writer, status=folder / "status.jsonl", events=folder / "events.jsonl", on_checkpoint=on_checkpoint,
+        declared=declared.environment if declared else None,
+    )  # fmt: skip
+    ingest.poll(final=True)
+    tail = LogTail(path=folder / "log.txt")
+    for _ in tail.blocks():
+        pass
+    attempt = _attempt(view, number)
+    fired = _fired(folder)
+    outcome = conclude(ingest.seen, target_steps=attempt.target_steps, fired=fired)
+    drafts = [draft for draft in (ingest.summary(),) if draft]
+    if fired and not any(r.kind == "stop.fired" and r.attempt == number for r in view.records):
+        drafts.append(writer.draft(fired, 0))
+    return append_end(writer, ended_payload(attempt, outcome, ingest, tail), before=drafts)
+
+
+def _attempt(view: RunView, number: int) -> Attempt:
+    """What the ledger knows of the attempt's launch."""
+    started = next((s for _, s in view.all(AttemptStarted) if s.attempt == number), None)
+    declared = view.latest(ConfigurationDeclared)
+    steps = declared.configuration.get("steps") if declared else None
+    requested = (started.requested.get("accelerators") if started else None) or 0
+    return Attempt(
+        attempt=number,
+        accelerators=declared.budget.accelerators if declared else requested,
+        resume_step=started.resume_step if started else None,
+        target_steps=steps if isinstance(steps, int) and not isinstance(steps, bool) else None,
+    )
+
+
+def _fired(folder: Path) -> StopFired | None:
+    """The stop rule that had fired and perhaps could not be written to the ledger."""
+    try:
+        return StopFired.model_validate(json.loads((folder / STOP_FILE).read_bytes()))
+    except (OSError, ValueError, ValidationError):
+        return None
+
+
+def count_repeats(view: RunView, resume_step: int | None) -> Repeats:
+    """Steps that are lost, and that a next attempt from ``resume_step`` (None: from the start) does again."""
+    return repeats_of((end for _, end in view.all(AttemptEnded)), resume_step)
+
+
+def repeated_failure(view: RunView, stop: StopConditions) -> StopFired | None:
+    """No further attempt without a person's review: too many, or the last two came no further (R094)."""
+    ends = [end for _, end in view.all(AttemptEnded)]
+    if not ends or ends[-1].state == "completed":
+        return None
+    last = ends[-1]
+
+    def fired(observed: str, limit: str) -> StopFired:
+        return StopFired(
+            attempt=last.attempt, rule="repeated_failure", observed=observed, limit=limit,
+            last_step=last.last_step, last_checkpoint_step=last.last_checkpoint_step,
+        )  # fmt: skip
+
+    if len(ends) >= stop.max_attempts:
+        states = ", ".join(end.state for end in ends)
+        return fired(f"{len(ends)} attempts ({states})", f"{stop.max_attempts} attempts")
+    if len(ends) >= 2 and {ends[-1].state, ends[-2].state} <= {"failed", "stopped"}:
+        before = max((end.last_step or 0 for end in ends[:-1]), default=0)
+        if (last.last_step or 0) <= before:
+            return fired(f"attempt {last.attempt} came no further than step {before}", "a higher step")
+    return None
