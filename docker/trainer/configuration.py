@@ -7,7 +7,6 @@ file is a complete example, sized for a minute on one slow core.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -191,7 +190,7 @@ def _whole(name: str, value: Any, least: int, most: int) -> int:
 
 def _real(name: str, value: Any, *, above: float, limit: float) -> float:
     fits = not isinstance(value, bool) and isinstance(value, int | float)
-    if not fits or not math.isfinite(value) or not above < value <= limit:
+    if not fits or not above < value <= limit:
         bound = "of at least 0" if above < 0 else "above 0"
         raise TrainerError(
             f"configuration: {name} is {value!r}. Give a number {bound} and at most {limit:g}."

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 PREFIX = "PRETRAIN_ARCHIVE_"
 WRONG_INPUT = 2
@@ -67,7 +67,7 @@ class Events:
                 f"{PREFIX}EVENTS {path}: cannot be opened for appending: {error.strerror}. Check the folder."
             ) from error
 
-    def __enter__(self) -> Events:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -101,9 +101,13 @@ class Events:
         if self._descriptor is None:
             return
         line = (json.dumps(event) + "\n").encode()
-        written = os.write(self._descriptor, line)
-        while written < len(line):  # only when the disk fills up: the next call then raises
-            written += os.write(self._descriptor, line[written:])
+        try:
+            while line:  # a second round only when the disk fills up, and it then says so
+                line = line[os.write(self._descriptor, line) :]
+        except OSError as error:
+            raise TrainerError(
+                f"{PREFIX}EVENTS: an event cannot be appended: {error.strerror}. Free space, then resume."
+            ) from error
 
 
 def now() -> str:

@@ -79,9 +79,7 @@ def load_split(
     Raises:
         TrainerError: no file has this split, or a file is missing or not the one that the manifest names.
     """
-    chosen = sorted(
-        (entry for entry in entries if entry.split == split), key=lambda entry: os.fsencode(entry.path)
-    )
+    chosen = sorted((entry for entry in entries if entry.split == split), key=_name)
     if not chosen:
         raise TrainerError(
             f"manifest: no file has split {split!r}. Both splits are needed: {', '.join(SPLITS)}."
@@ -100,8 +98,8 @@ def load_split(
 def split_digest(entries: Iterable[Entry]) -> str:
     """``sha256:`` over the lines ``path TAB sha256`` in byte order of the path."""
     total = hashlib.sha256()
-    for entry in sorted(entries, key=lambda entry: os.fsencode(entry.path)):
-        total.update(os.fsencode(entry.path) + b"\t" + entry.sha256.encode() + b"\n")
+    for entry in sorted(entries, key=_name):
+        total.update(_name(entry) + b"\t" + entry.sha256.encode() + b"\n")
     return f"sha256:{total.hexdigest()}"
 
 
@@ -148,28 +146,30 @@ def permutation(count: int, seed: int, epoch: int) -> Indices:
     return np.argsort(mixed ^ (mixed >> np.uint64(31)), kind="stable").astype(np.int64)
 
 
+def _name(entry: Entry) -> bytes:
+    return entry.path.encode("utf-8", "surrogatepass")
+
+
 def _entry(line: bytes, where: str) -> Entry:
     try:
         raw = json.loads(line)
-        path, location, sha256, size, split = (
-            raw[key] for key in ("path", "location", "sha256", "size", "split")
-        )
-        if not (isinstance(path, str) and isinstance(location, str) and isinstance(sha256, str)):
-            raise TypeError("path, location and sha256 must be text")
-        if isinstance(size, bool) or not isinstance(size, int):
-            raise TypeError("size must be a whole number")
-        if split not in SPLITS:
-            raise ValueError(f"split is {split!r}, not one of {', '.join(SPLITS)}")
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise TrainerError(
-            f"{where}: not an object with path, location, sha256, size and split: {error}."
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise TrainerError(f"{where}: is not JSON: {error}. Give one object per line.") from error
+    kinds = {"path": str, "location": str, "sha256": str, "size": int, "split": str}
+    for name, kind in kinds.items():
+        value = raw.get(name) if isinstance(raw, dict) else None
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise TrainerError(
+                f"{where}: {name} is {value!r}. Give {'text' if kind is str else 'a whole number'}."
+            )
+    if raw["split"] not in SPLITS:
+        raise TrainerError(f"{where}: split is {raw['split']!r}. Give one of: {', '.join(SPLITS)}.")
     return Entry(
-        path=path,
-        location=_local(location, where),
-        sha256=sha256.removeprefix("sha256:"),
-        size=size,
-        split=split,
+        path=raw["path"],
+        location=_local(raw["location"], where),
+        sha256=raw["sha256"].removeprefix("sha256:").lower(),
+        size=raw["size"],
+        split=raw["split"],
     )
 
 

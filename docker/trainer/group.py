@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 
 import torch
 import torch.distributed
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """This process's number and how many there are. As a context it joins and leaves the group."""
+    """The number of this process and how many there are. As a context it joins and leaves the group."""
 
     rank: int
     size: int
@@ -45,7 +46,7 @@ class Group:
         """Whether this process writes events and checkpoints."""
         return self.rank == 0
 
-    def __enter__(self) -> Group:
+    def __enter__(self) -> Self:
         if self.size > 1:
             torch.distributed.init_process_group("gloo")
         return self
@@ -58,7 +59,7 @@ class Group:
             torch.distributed.destroy_process_group()
 
     def share(self, rows: Tensor) -> Tensor:
-        """This process's part of a batch."""
+        """The part of a batch that this process computes."""
         each = len(rows) // self.size
         return rows[self.rank * each : (self.rank + 1) * each]
 

@@ -43,7 +43,8 @@ class Block(nn.Module):
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.attention_out(mixed.transpose(1, 2).reshape(batch, length, width))
         hidden = functional.gelu(self.mlp(self.before_mlp(x)), approximate="tanh")
-        return x + self.mlp_out(hidden)
+        out: Tensor = x + self.mlp_out(hidden)
+        return out
 
 
 class Transformer(nn.Module):

@@ -75,6 +75,7 @@ class Trainer:
         self.step = self.tokens = self.saved_step = 0
         self.save_seconds = 0.0
         self.read_seconds, self.read_bytes = 0.0, 0
+        self.learning_rate, self.logged_step = 0.0, 0
 
     def resume(self, folder: Path) -> None:
         """Go on from a checkpoint; raises :class:`TrainerError` if that would change the sequence."""
@@ -96,7 +97,7 @@ class Trainer:
             raise TrainerError(f"checkpoint {folder}: its weights do not fit the model: {error}") from error
         self.optimisers.load(found.optimizer)
         torch.set_rng_state(found.random)
-        self.step = self.saved_step = found.step
+        self.step = self.saved_step = self.logged_step = found.step
         self.tokens = found.tokens
         self.events.note(f"resumed from step {found.step}", step=found.step)
 
@@ -155,7 +156,7 @@ class Trainer:
 
     def _log(self, seconds: float) -> None:
         settings = self.configuration
-        steps = (self.step - 1) % settings.log_every + 1
+        steps, self.logged_step = self.step - self.logged_step, self.step
         rate = steps * settings.optimisation.batch * settings.model.context / seconds
         self.events.metric("tokens_per_second", rate, step=self.step, tokens=self.tokens)
         self.events.metric("learning_rate", self.learning_rate, step=self.step, tokens=self.tokens)
@@ -202,7 +203,15 @@ def main() -> int:
     prepare_torch(configuration)
     group = Group.of(os.environ, batch=configuration.optimisation.batch)
     with group, Events(Path(event_file) if group.first else None) as events:
-        trainer = _load(configuration, group, events, Path(manifest), Path(folder), attempt, stopped)
+        trainer = _load(
+            configuration,
+            group=group,
+            events=events,
+            manifest=Path(manifest),
+            folder=Path(folder),
+            attempt=attempt,
+            stopped=stopped,
+        )
         resume_from = optional_path(os.environ, "RESUME_FROM")
         if resume_from is not None:
             trainer.resume(resume_from)
@@ -215,6 +224,7 @@ def main() -> int:
 
 def _load(
     configuration: Configuration,
+    *,
     group: Group,
     events: Events,
     manifest: Path,
