@@ -1,5 +1,7 @@
 """Trees, writers and a real ledger for tests of the data track."""
 
+# ruff: noqa: PTH103, PTH118, PTH120, PTH123 - pathlib cannot hold paths as bytes
+
 from __future__ import annotations
 
 import os

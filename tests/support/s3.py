@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import boto3
@@ -51,7 +51,7 @@ class _OneAtATime:
         self._application = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.Lock()
 
-    def __call__(self, environ, start_response):
+    def __call__(self, environ, start_response) -> Iterable[bytes]:
         with self._lock:
             return self._application(environ, start_response)
 

@@ -16,10 +16,12 @@ LARGE = (bytes(range(256)) * 4096 * 20)[:20_000_001]
 
 
 def put(store, key: str, content: bytes) -> bool:
+    """Store bytes."""
     return store.put_if_absent(key, io.BytesIO(content))
 
 
 def read(store, key: str) -> bytes:
+    """Read an object whole."""
     with store.open(key) as stream:
         return stream.read()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pretrain_archive.storage.files import FileStore
 
 
 def python(code: str, *arguments: object) -> list[str]:
+    """The command that runs ``code``."""
     return [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
 
 
@@ -71,20 +71,20 @@ def test_what_a_killed_writer_left_is_not_seen_and_is_swept(tmp_path, writer):
     """After SIGKILL the key is free, and the next writer removes the unfinished file."""
     writer.send_signal(signal.SIGKILL)
     writer.wait()
-    assert 1 == len(os.listdir(tmp_path / ".tmp"))
+    assert 1 == len(list((tmp_path / ".tmp").iterdir()))
 
     store = FileStore(tmp_path)
     assert [] == list(store.list(""))
     assert store.put_if_absent("blobs/x", io.BytesIO(b"good")) is True
-    assert [] == os.listdir(tmp_path / ".tmp")
+    assert [] == list((tmp_path / ".tmp").iterdir())
 
 
 def test_a_living_writer_is_not_swept(tmp_path, writer):
     """Another store in the same folder leaves the file of a writer at work alone, which then loses the race."""
     assert FileStore(tmp_path).put_if_absent("blobs/x", io.BytesIO(b"faster")) is True
-    assert 1 == len(os.listdir(tmp_path / ".tmp"))
+    assert 1 == len(list((tmp_path / ".tmp").iterdir()))
 
     writer.stdin.close()
     assert 0 == writer.wait()
     assert b"faster" == (tmp_path / "blobs/x").read_bytes()
-    assert [] == os.listdir(tmp_path / ".tmp")
+    assert [] == list((tmp_path / ".tmp").iterdir())

@@ -31,11 +31,13 @@ FACTS = {
 
 @pytest.fixture
 def ledger(tmp_path):
+    """A ledger on SQLite."""
     return new_ledger(tmp_path)
 
 
 @pytest.fixture
 def folder(tmp_path):
+    """A source with a licence file but no known licence."""
     return write_tree(tmp_path / "data", {b"a.txt": b"text", b"LICENSE": b"as you like"})
 
 
@@ -149,7 +151,7 @@ def test_a_source_without_a_licence_is_refused(ledger, folder):
 
 def test_a_licence_against_the_source_is_refused(ledger):
     """What the source says about itself is not overridden."""
-    with pytest.raises(InputError, match="contradicts the licence of python:stdlib, PSF-2.0"):
+    with pytest.raises(InputError, match=r"contradicts the licence of python:stdlib, PSF-2.0"):
         register_source(
             ledger, source=resolve_source("python:stdlib"), origin=origin(), licence="MIT", **FACTS
         )

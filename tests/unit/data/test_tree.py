@@ -14,6 +14,7 @@ from pretrain_archive.domain.errors import SourceError
 
 
 def paths(root, **patterns) -> list[bytes]:
+    """The listed paths."""
     return [listed.path for listed in list_tree(os.fsencode(root), Filter(**patterns))]
 
 

@@ -19,8 +19,11 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import QualityGate
 from pretrain_archive.domain.policy import Data
 
-SHARE_DIGITS = 12
-"""Decimals of a required share: 1 - 0.58 is 0.42000000000000004 and must not fail 42 of 100."""
+TINY = 1e-12
+"""Subtracted from a required share: 1 - 0.58 is 0.42000000000000004 and must not fail 42 of 100."""
+
+DETAIL = 300
+"""Characters that are kept of the library's words about a rule that it could not judge."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +76,7 @@ def standard_rules(limits: Limits) -> list[Rule]:
     within = "expect_column_values_to_be_in_set"
 
     def rate(name: str, table: str, column: str, limit: float, *, good: bool) -> Rule:
-        mostly = round(1 - limit, SHARE_DIGITS)
+        mostly = max(0.0, 1 - limit - TINY)
         kwargs = {"column": column, "value_set": [good], "mostly": mostly}
         return Rule(name=name, table=table, type=within, kwargs=kwargs, limit=limit)
 
@@ -95,8 +98,8 @@ def standard_rules(limits: Limits) -> list[Rule]:
                 type="expect_column_max_to_be_between",
                 kwargs={
                     "column": domain,
-                    "min_value": round(share - tolerance, SHARE_DIGITS),
-                    "max_value": round(share + tolerance, SHARE_DIGITS),
+                    "min_value": share - tolerance - TINY,
+                    "max_value": share + tolerance + TINY,
                 },
                 limit=f"{share} ± {tolerance}",
             )
@@ -216,7 +219,7 @@ def _gate(rule: Rule, answer: Any) -> QualityGate:
         passed=bool(answer.success) and not errors,
         observed=strict_number(observed),
         limit=strict_number(rule.limit),
-        detail="; ".join(errors) or detail,
+        detail="; ".join(errors)[:DETAIL] or detail,
     )
 
 

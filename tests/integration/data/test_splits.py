@@ -1,0 +1,147 @@
+"""Splits over real snapshots, and laying them out for a training program."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.data_track import ACTOR, AWKWARD_NAMES, FOREIGN_NAMES, numbered, origin, write_tree
+
+from pretrain_archive.data import layout
+from pretrain_archive.data.materialise import materialise
+from pretrain_archive.data.splits import create_split, read_split, split_key
+from pretrain_archive.domain.errors import ArchiveError, InputError
+
+RUN = "run_0198c0de-0000-7000-8000-000000000000"
+DOCUMENTS = {b"d/%03d.txt" % i: b"document %d\n" % (i // 2) for i in range(200)} | {b"empty.txt": b""}
+
+
+@pytest.fixture
+def split(ledger):
+    """Divide a snapshot with few words."""
+
+    def divide(store, snapshot, **changes):
+        fields = {"seed": 17, "validation_fraction": 0.2, "actor": ACTOR, "origin": origin(), "stream": RUN}
+        return create_split(store, ledger, snapshot=snapshot, **fields | changes)
+
+    return divide
+
+
+def rows(manifest: Path) -> list[dict]:
+    """The lines of a training manifest."""
+    return [json.loads(line) for line in manifest.read_bytes().splitlines()]
+
+
+@pytest.mark.requirement("R044")
+def test_duplicates_never_cross(store, snap, split, ledger, tmp_path):
+    """Documents with the same bytes are in one part; counts and digest describe the stored list."""
+    made = split(store, snap(store, write_tree(tmp_path / "in", DOCUMENTS)))
+    listed = list(read_split(store, made))
+
+    sides = {}
+    for entry in listed:
+        sides.setdefault(entry.sha256, set()).add(entry.split)
+    assert [1] * 100 == [len(parts) for parts in sides.values()]
+    assert (200, made.train_documents, made.validation_documents) == (
+        len(listed),
+        sum(entry.split == "train" for entry in listed),
+        sum(entry.split == "validation" for entry in listed),
+    )
+    assert 0 < made.validation_documents < made.train_documents
+    assert sum(map(len, DOCUMENTS.values())) == made.train_bytes + made.validation_bytes
+    with store.open(split_key(made.split_digest)) as stream:
+        assert made.split_digest == "sha256:" + hashlib.sha256(stream.read()).hexdigest()
+    (record,) = ledger.records(kinds=["split.created"])
+    assert {
+        f"split:{made.split_digest} was_derived_from snapshot:corpus@1",
+        f"run:{RUN} used split:{made.split_digest}",
+    } == {f"{edge.subject} {edge.relation.value} {edge.object}" for edge in record.edges}
+
+
+def test_the_same_split_twice(files, snap, split, ledger, tmp_path):
+    """Same snapshot and seed give the same list; another seed another one; a retried step one record."""
+    snapshot = snap(files, write_tree(tmp_path / "in", DOCUMENTS))
+    step = origin()
+    made = split(files, snapshot, origin=step)
+
+    assert made == split(files, snapshot, origin=step)
+    assert 1 == len(list(ledger.records(kinds=["split.created"])))
+    assert made.split_digest != split(files, snapshot, seed=18).split_digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        pytest.param({"validation_fraction": 0.0001}, "leaves no validation document", id="no validation"),
+        pytest.param({"validation_fraction": 0.9999}, "leaves no train document", id="no train"),
+        pytest.param({"validation_fraction": 0}, "is not between 0 and 1", id="zero"),
+        pytest.param({"validation_fraction": 1.5}, "is not between 0 and 1", id="above one"),
+    ],
+)
+def test_an_empty_part_is_refused(files, snap, split, ledger, tmp_path, changes, text):
+    """A split without training or validation documents is an error, and nothing is stored."""
+    snapshot = snap(files, write_tree(tmp_path / "in", DOCUMENTS))
+
+    with pytest.raises(InputError, match=text):
+        split(files, snapshot, **changes)
+    assert ([], []) == (list(files.list("splits/")), list(ledger.records(kinds=["split.created"])))
+
+
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+@pytest.mark.case("S01")
+def test_a_training_program_finds_every_document(store, snap, split, tmp_path, mode):
+    """Each line names an absolute path with the document's bytes, whatever its name in the source."""
+    files = numbered(AWKWARD_NAMES + (FOREIGN_NAMES if mode == "copy" else ()))
+    snapshot = snap(store, write_tree(tmp_path / "in", files), mode=mode)
+    made = split(store, snapshot, validation_fraction=0.4)
+    listed = rows(materialise(store, snapshot, made, tmp_path / "work"))
+
+    assert [(e.path, e.split, e.size) for e in read_split(store, made)] == [
+        (row["path"], row["split"], row["size"]) for row in listed
+    ]
+    for row in listed:
+        content = Path(row["location"]).read_bytes()
+        assert Path(row["location"]).is_absolute()
+        assert ("sha256:" + hashlib.sha256(content).hexdigest(), len(content)) == (row["sha256"], row["size"])
+
+
+@pytest.mark.case("S11")
+def test_nothing_is_written_outside_the_folder(snap, split, s3, tmp_path):
+    """Downloaded documents lie below the folder under their digest, and stay when laid out again."""
+    from pretrain_archive.storage.factory import open_store
+
+    store = open_store(f"s3://{s3.bucket}", s3_options=s3.options)
+    names = [b"..%2Fup.txt", b"...", b"%2e%2e", b" ..", b"a/..b/c"]
+    snapshot = snap(store, write_tree(tmp_path / "in", {name: name * 3 for name in names}))
+    made = split(store, snapshot, validation_fraction=0.4)
+    work = tmp_path / "work"
+    for _ in range(2):
+        listed = rows(materialise(store, snapshot, made, work))
+        assert 5 == len({row["location"] for row in listed})
+        assert all(Path(row["location"]).resolve().is_relative_to(work) for row in listed)
+    assert {"in", "work", "ledger.db", "key.pem", "key.pub"} >= {path.name for path in tmp_path.iterdir()}
+    assert 6 == sum(path.is_file() for path in work.rglob("*"))
+
+
+def test_changed_bytes_never_reach_training(files, snap, split, tmp_path):
+    """A stored document that was altered is named, and there is no list to train from."""
+    snapshot = snap(files, write_tree(tmp_path / "in", DOCUMENTS))
+    made = split(files, snapshot)
+    entry = next(read_split(files, made))
+    (files.folder / layout.blob_key(entry.sha256)).write_bytes(b"document X\n")
+
+    with pytest.raises(ArchiveError, match=rf"document {entry.path}: .* holds 11 bytes"):
+        materialise(files, snapshot, made, tmp_path / "work")
+    assert [] == list((tmp_path / "work").iterdir())
+
+
+def test_a_changed_split_list_is_refused(files, snap, split, tmp_path):
+    """A list that is not what its digest says cannot be read."""
+    made = split(files, snap(files, write_tree(tmp_path / "in", DOCUMENTS)))
+    place = files.folder / split_key(made.split_digest)
+    place.write_bytes(place.read_bytes().replace(b"validation", b"train", 1))
+
+    with pytest.raises(ArchiveError, match="differs from its digest"):
+        list(read_split(files, made))
