@@ -110,7 +110,7 @@ class GitAnchor:
             parents = ["-p", self._tip()] if self._tip() else []
             commit = self._git("commit-tree", tree, *parents, "-m", f"Anchor {checkpoint.size} records")
             try:
-                self._git("push", "--quiet", "origin", f"{commit}:refs/heads/{self._branch}")
+                self._git("push", "--quiet", self._remote, f"{commit}:refs/heads/{self._branch}")
             except AnchorError:
                 if not left:
                     raise
@@ -136,11 +136,10 @@ class GitAnchor:
         if not (self._clone / "HEAD").exists():
             self._clone.mkdir(parents=True, exist_ok=True)
             self._git("init", "--quiet", "--bare", ".")
-            self._git("remote", "add", "origin", self._remote)
-        refs = self._git("ls-remote", "origin", f"refs/heads/{self._branch}")
+        refs = self._git("ls-remote", self._remote, f"refs/heads/{self._branch}")
         if refs:
             # No '+': a remote whose history was rewritten is refused, as it must be.
-            self._git("fetch", "--quiet", "origin", f"refs/heads/{self._branch}:{self._tracking}")
+            self._git("fetch", self._remote, f"refs/heads/{self._branch}:{self._tracking}")
         elif self._tip():
             raise AnchorError(f"The anchor {self.name} lost its branch {self._branch!r}.")
 

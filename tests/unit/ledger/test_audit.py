@@ -201,10 +201,13 @@ class Fault:
 FAULTS = {
     "update body": Fault(act=edit(150, rehash=False), position=150, says="was edited"),
     "update body and leaf": Fault(act=edit(150, rehash=True), position=152, says="does not continue"),
+    "update unsealed body": Fault(act=edit(310, rehash=False), position=310, says="was edited"),
     "update unsealed body and leaf": Fault(
         act=edit(310, rehash=True), position=312, says="does not continue"
     ),
-    "update newest body and leaf": Fault(act=edit(298, rehash=True), position=300, says="does not continue"),
+    "update last sealed body and leaf": Fault(
+        act=edit(298, rehash=True), position=300, says="does not continue"
+    ),
     "body is not JSON": Fault(act=change("stored", b"{"), position=150, says="not a record"),
     "update column kind": Fault(act=change("kind", "run.closed"), position=150, says="column kind"),
     "update column stream": Fault(act=change("stream", "project/x"), position=150, says="column stream"),
@@ -221,7 +224,9 @@ FAULTS = {
     "delete several records": Fault(
         act=delete("record", "position BETWEEN 150 AND 153"), position=154, says="150 to 153"
     ),
-    "delete the first record": Fault(act=delete("record", "position = 0"), position=1, says="position 0"),
+    "delete the first record": Fault(
+        act=delete("record", "position = 0"), position=1, says="before this one is missing"
+    ),
     "swap two records": Fault(act=swap(150, 152), position=150, says="it is number"),
     "delete an edge": Fault(act=delete("edge", "position = 150"), position=150, says="row in edge"),
     "add an edge": Fault(
@@ -305,7 +310,7 @@ def test_rewritten_history_is_refused_at_the_next_append(place: Place, filled: S
         place.open().seal()
 
 
-@pytest.mark.parametrize("fault", ["update unsealed body and leaf", "update newest body and leaf"])
+@pytest.mark.parametrize("fault", ["update unsealed body", "update unsealed body and leaf"])
 def test_unsealed_faults_are_never_signed(place: Place, filled: SqlLedger, fault: str) -> None:
     """Sealing hashes every new row again and signs nothing over a fault."""
     with as_owner(place) as session:
@@ -440,7 +445,8 @@ def test_anchor_of_a_stranger_does_not_block(place: Place, filled: SqlLedger) ->
     assert any("not signed by a known key" in f.problem for f in result.findings)
 
 
-def test_anchor_that_is_gone_is_reported(place: Place, filled: SqlLedger, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("filled")
+def test_anchor_that_is_gone_is_reported(place: Place, tmp_path: Path) -> None:
     """An anchor without entries, or unreachable, is reported and proves no change; appending goes on."""
     empty, broken = FileAnchor(tmp_path / "empty"), FileAnchor(tmp_path / "broken")
     (tmp_path / "broken" / "checkpoints.jsonl").mkdir(parents=True)
