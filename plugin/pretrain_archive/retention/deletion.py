@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pretrain_archive.domain.errors import AlreadyRecordedError, StorageError
@@ -82,7 +82,7 @@ class Deletion:
     approval: RetentionApproved
     actor: Actor
     origin: Origin
-    now: datetime
+    now: datetime | None = None
 
     def run(self, planned: RetentionPlanned) -> Applied:
         """Try every deletion of the plan; the outcome of each is in the result."""
@@ -92,8 +92,9 @@ class Deletion:
 
     def _look_again(self) -> None:
         self._world: World = observe(self.ledger, self.places)
-        require_clock(self._world, self.now)
-        items = decide(self._world.subjects, self.policies, now=self.now)
+        moment = self.now or datetime.now(UTC)  # a pass can be long: the clock is read each time
+        require_clock(self._world, moment)
+        items = decide(self._world.subjects, self.policies, now=moment)
         self._fresh = {str(item["id"]): item for item in items}
 
     def _one(self, item: Mapping[str, Any]) -> Result:

@@ -159,7 +159,7 @@ def apply(
         approval=approval,
         actor=actor,
         origin=origin,
-        now=now or datetime.now(UTC),
+        now=now,
     )
     return deletion.run(planned)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.identity import Ref, format_time, parse_time
@@ -31,6 +31,9 @@ LIVENESS = (
     "tombstone.written",
 )
 """The kinds that can make something live or dead."""
+
+CLOCK_TOLERANCE = timedelta(minutes=1)
+"""Clocks of several machines differ by seconds; ages are counted in days."""
 
 NEUTRAL = frozenset({"evaluation", "candidate", "release", "package", "decision", "tombstone", "person"})
 """Types that rest on a checkpoint without needing its bytes; kept candidates and releases are seen by payload."""
@@ -81,7 +84,7 @@ def observe(ledger: Ledger, places: Sequence[ArtifactFiles]) -> World:
 
 def require_clock(world: World, now: datetime) -> None:
     """Refuse to judge ages with a clock that is behind the newest record."""
-    if world.newest and now < parse_time(world.newest):
+    if world.newest and now + CLOCK_TOLERANCE < parse_time(world.newest):
         raise RefusedError(
             f"the clock says {format_time(now)}, the newest record is of {world.newest}: "
             "ages cannot be trusted, nothing is planned or deleted.",
