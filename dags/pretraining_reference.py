@@ -7,6 +7,7 @@ that run the small demo. Approvers answer three gates under Required Actions.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
@@ -145,7 +146,7 @@ PARAMS = {
     "acceptance_metric": text("Metric that decides · 验收指标", "bits_per_byte", section=ACCEPTANCE),
     "acceptance_limit": Param(None, type=["null", "number"], title="Limit · 阈值", section=ACCEPTANCE),
     "must_beat_baselines": Param(
-        True, type="boolean", title="Must beat every baseline · 须优于全部基线", section=ACCEPTANCE
+        default=True, type="boolean", title="Must beat every baseline · 须优于全部基线", section=ACCEPTANCE
     ),
     "release_name": text("Name of the release · 发布名称", "python-bytes-demo", section=RELEASE),
     "release_version": text("Version · 版本", "0.1.0", section=RELEASE),
@@ -172,6 +173,7 @@ with DAG(
     params=PARAMS,
     render_template_as_native_obj=False,
     max_active_runs=4,
+    default_args={"retry_delay": timedelta(seconds=15)},
     tags=["pretrain-archive"],
     doc_md=__doc__,
 ) as dag:

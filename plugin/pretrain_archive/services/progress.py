@@ -8,15 +8,15 @@ from collections.abc import Callable
 SECONDS = 5.0
 
 
-def every(say: Callable[[str], None], verb: str, *, seconds: float = SECONDS) -> Callable[..., None]:
-    """A callback ``(done, total, unit?)`` that says a line at most every ``seconds`` and at the end."""
-    last = 0.0
+def every(say: Callable[[str], None], verb: str, *, seconds: float = SECONDS) -> Callable[[int, int], None]:
+    """A callback ``(files, bytes)`` that says a line at most every ``seconds``."""
+    last = time.monotonic()
 
-    def report(done: int, total: int | None = None, *_rest: object) -> None:
+    def report(files: int, size: int) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= seconds or (total is not None and done >= total):
+        if now - last >= seconds:
             last = now
-            say(f"{verb} {done:,} of {total:,}" if total is not None else f"{verb} {done:,}")
+            say(f"{verb} {files:,} files, {size / 1e6:,.1f} MB")
 
     return report

@@ -37,11 +37,10 @@ def explainable(view: RunView, policy: Policy) -> Item:
     ends = _ends(view)
     intents = [record for record, _ in view.all(kinds.LaunchIntended)]
     unexplained = [record.attempt for record in intents if record.attempt not in ends]
-    uncounted = [
-        n
-        for n, (_, ended) in ends.items()
-        if n > 1 and ended.steps_repeated is None and ended.first_step is not None
-    ]
+    resumed = {
+        started.attempt for _, started in view.all(kinds.AttemptStarted) if started.resume_step is not None
+    }
+    uncounted = [n for n, (_, ended) in ends.items() if n in resumed and ended.steps_repeated is None]
     stops = [record for record, _ in view.all(kinds.StopFired)]
     holds: bool | None = None
     if intents and not unexplained:
@@ -64,7 +63,8 @@ def explainable(view: RunView, policy: Policy) -> Item:
 
 def evidence_location(view: RunView, policy: Policy) -> Item:
     """The raw log of each attempt can be found and checked (R136)."""
-    ends = list(_ends(view).values())
+    started = {fact.attempt for _, fact in view.all(kinds.AttemptStarted)}
+    ends = [found for attempt, found in _ends(view).items() if attempt in started]
     missing = [ended.attempt for _, ended in ends if not (ended.log_uri and ended.log_digest)]
     return item(
         "run.evidence_location",
@@ -73,7 +73,7 @@ def evidence_location(view: RunView, policy: Policy) -> Item:
         holds=True if ends and not missing else None,
         expected="a location and a digest per attempt",
         found="; ".join(f"attempt {e.attempt}: {short(e.log_digest or '')}" for _, e in ends),
-        check="each attempt's log is recorded with location and digest",
+        check="the log of each attempt that started is recorded with location and digest",
         owner=policy.people.platform_owner,
         requirement="R136",
         hint=f"No log is recorded for attempts {', '.join(map(str, missing))}." if missing else "",
@@ -85,7 +85,12 @@ def environment(view: RunView, policy: Policy) -> Item:
     declared_record, _ = last(view, kinds.EnvironmentDeclared)
     seen = list(view.all(kinds.EnvironmentObserved))
     named = sorted(
-        {str(d.get("name")) for _, observed in seen for d in observed.differences if d.get("grade") != "info"}
+        {
+            str(d.get("field"))
+            for _, observed in seen
+            for d in observed.differences
+            if d.get("grade") != "info"
+        }
     )
     return item(
         "run.environment",
