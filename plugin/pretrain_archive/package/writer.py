@@ -8,11 +8,12 @@ folder is checked by the very verifier that it carries. Only then it gets its na
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
-import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,7 +28,7 @@ from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, 
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
-from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
 from pretrain_archive.package import verify
 from pretrain_archive.package.crate import crate_metadata
 from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
@@ -40,6 +41,9 @@ from pretrain_archive.storage.port import ObjectStore
 
 FORMAT = "pretrain-archive/package/1"
 REFERENCES_FORMAT = "pretrain-archive/references/1"
+
+SEAL_PATIENCE = 90.0
+"""Seconds: the signer seals at least once a minute."""
 
 Closing = Callable[[PackageWritten], Sequence[Draft]]
 """Makes what is appended in the same transaction as ``package.written``: the close itself."""
@@ -78,17 +82,19 @@ def write_package(
     writer: Writer,
     closing: Closing | None = None,
     extra: Iterable[Part] = (),
+    renew: bool = False,
 ) -> PackageWritten:
     """Write the package of ``view`` to ``folder`` and return what the ledger says of it.
 
     ``folder`` must not exist, or hold this very package (a retried close). ``extra`` are further evidence
-    files. A retry finds its own record ``package.written`` and makes the same bytes again. Raises
+    files. A retry finds its own record ``package.written`` and makes the same bytes again; what was recorded
+    since is left out, unless ``renew`` asks for a further package that holds it. Raises
     ``RefusedError`` on a secret, ``PackageError`` where another package is in the way, the run has no
     records, or the finished folder does not verify.
     """
     if not view.records:
         raise PackageError(f"run {view.run_uid} has no records.", hint="Name a run that the ledger knows.")
-    known = _known_statement(store, view, writer, tuple(extra))
+    known = None if renew else _known_statement(store, view, writer, tuple(extra))
     if known is None:
         content = _content(store, view, writer, tuple(extra))
         closed = _append_statement(ledger, view, content, folder=folder, writer=writer, closing=closing)
@@ -248,11 +254,12 @@ def _faults(report: dict[str, Any], content: _Content) -> list[dict[str, Any]]:
 def _assemble(
     ledger: Ledger, folder: Path, content: _Content, records: Sequence[Record], writer: Writer
 ) -> None:
-    checkpoint = ledger.seal()
+    checkpoint = _sealed(ledger, records[-1].position)
     proofs = multi_proof(ledger, records, checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    temporary = folder.parent / f".{folder.name}.part"
+    shutil.rmtree(temporary, ignore_errors=True)  # what a killed try left
+    temporary.mkdir()
     try:
         for part in content.parts:
             _write(temporary / part.path, part.data)
@@ -265,18 +272,35 @@ def _assemble(
         for path in sorted(p for p in temporary.rglob("*") if p.is_dir()):
             _flush(path)
         _flush(temporary)
-        temporary.chmod(0o755)
-        temporary.rename(folder)
-        _flush(folder.parent)
+        _place(temporary, folder, content)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed try left beside the place."""
-    for left in folder.parent.glob(f".{folder.name}.*.part"):
-        shutil.rmtree(left, ignore_errors=True)
+def _sealed(ledger: Ledger, position: int) -> SignedCheckpoint:
+    """A signed checkpoint that covers ``position``; where another process holds the key, wait for it."""
+    deadline = time.monotonic() + SEAL_PATIENCE
+    while (checkpoint := ledger.seal()).size <= position:
+        if time.monotonic() > deadline:
+            raise PackageError(
+                f"the log is signed up to record {checkpoint.size}, expected more than {position}.",
+                hint="Start the service that holds the signing key, then retry.",
+            )
+        time.sleep(1)
+    return checkpoint
+
+
+def _place(temporary: Path, folder: Path, content: _Content) -> None:
+    """Give the finished folder its name; another try that was faster must have made the same package."""
+    try:
+        temporary.rename(folder)
+    except OSError as error:
+        if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:
+            raise
+        _same_package(folder, content)
+        shutil.rmtree(temporary, ignore_errors=True)
+    _flush(folder.parent)
 
 
 def _check(temporary: Path, content: _Content, writer: Writer) -> None:
