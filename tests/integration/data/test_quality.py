@@ -19,6 +19,9 @@ from pretrain_archive.domain.policy import parse_policy
 
 RUN = "run_0198c0de-0000-7000-8000-000000000000"
 PROSE = b"A line of words that is like no other line, numbered %d.\n"
+NO_DOCUMENTS = "nothing was checked: no documents in 1 files"
+NO_FILES = "nothing was checked: no documents in 0 files"
+NO_RULES = "nothing was checked: the suite has no rules"
 CLEAN = {b"books/%03d.txt" % i: PROSE % i for i in range(100)}
 
 
@@ -144,24 +147,23 @@ def test_bad_lines_are_told_by_file_line_and_reason(tmp_path):
     ]
     assert (False, pytest.approx(4 / 14)) == gates(result)["format"]
     assert "words" not in json.dumps(result.report)
-    assert check_quality(
-        None, path=root, limits=Limits(max_exact_duplicate_rate=1, max_format_error_rate=0.3)
-    ).payload.passed
+    wide = Limits(max_exact_duplicate_rate=1, max_format_error_rate=0.3)
+    assert check_quality(None, path=root, limits=wide).payload.passed
 
 
 @pytest.mark.case("Q07")
 @pytest.mark.parametrize(
     ("files", "options", "reason"),
     [
-        pytest.param({b"zero.jsonl": b""}, {}, "nothing was checked: no documents in 1 files", id="zero bytes"),
-        pytest.param({b"h.csv": b"id,text\n"}, {}, "nothing was checked: no documents in 1 files", id="header only"),
-        pytest.param({b"e.txt": b""}, {}, "nothing was checked: no documents in 1 files", id="empty text"),
-        pytest.param({b"r.jsonl": b'{"text":"a"}\n'}, {"suite": "[]"}, "nothing was checked: the suite has no rules", id="no rules"),
-        pytest.param({b"a.txt": b"a"}, {"include": ["*.none"]}, "nothing was checked: no documents in 0 files", id="no shard"),
-        pytest.param({b"b.txt": b"\xff"}, {}, "nothing was checked: no documents in 1 files", id="only broken"),
+        pytest.param({b"zero.jsonl": b""}, {}, NO_DOCUMENTS, id="zero bytes"),
+        pytest.param({b"h.csv": b"id,text\n"}, {}, NO_DOCUMENTS, id="header only"),
+        pytest.param({b"e.txt": b""}, {}, NO_DOCUMENTS, id="empty text"),
+        pytest.param({b"r.jsonl": b'{"text":"a"}\n'}, {"suite": "[]"}, NO_RULES, id="no rules"),
+        pytest.param({b"a.txt": b"a"}, {"include": ["*.none"]}, NO_FILES, id="no shard"),
+        pytest.param({b"b.txt": b"\xff"}, {}, NO_DOCUMENTS, id="only broken"),
     ],
 )  # fmt: skip
-def test_nothing_checked_has_failed(files, tmp_path, options, reason, request, ledger):
+def test_nothing_checked_has_failed(files, tmp_path, options, reason, ledger):
     """No documents or no rules is a failure with its reason, in the payload, the report and the ledger."""
     root = write_tree(tmp_path / "in", files)
     suite = options.pop("suite", None)
@@ -192,7 +194,7 @@ def test_a_suite_of_ones_own(tmp_path):
     assert [True, False, False] == [gate.passed for gate in result.payload.gates]
     assert [1.0, 1.0] == [gate.observed for gate in result.payload.gates[:2]]
     assert "suite.json" == result.payload.suite_name
-    assert "TypeError" not in strict(json.dumps(result.to_json()))["gates"][2]["detail"] or True
+    assert 0 < len(strict(json.dumps(result.to_json()))["gates"][2]["detail"]) <= 300
     assert ["near_duplicates", "mixture"] == result.report["not_checked"]
 
 
