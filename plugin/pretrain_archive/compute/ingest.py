@@ -87,7 +87,7 @@ class Ingest:
         """Read and append what is new. Raises ``LedgerUnavailableError`` or ``StorageError`` and may be called
         again then: nothing is lost and nothing is written twice.
         """
-        for source in (STATUS, EVENTS):
+        for source in (STATUS, EVENTS, STATUS):  # again: verifying a checkpoint may have taken long
             while True:
                 if not self.queues[source]:
                     lines, self.places[source] = read_lines(

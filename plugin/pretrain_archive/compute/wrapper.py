@@ -298,6 +298,8 @@ class Wrapper:
         self.status = Status(options.status)
         self.parent = options.parent or os.getppid()
         self.stopping = ""
+        self.asked_at = 0.0
+        self.alone = False  # the program ended by itself, nobody asked
         self.ending = False
         self.program = 0
         self.code: Optional[int] = None
@@ -321,7 +323,7 @@ class Wrapper:
         code = self.code
         self.status.write(
             "ended",
-            reason=self.stopping or ("not_started" if code is None else "exited"),
+            reason="exited" if self.alone else self.stopping or "not_started",
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             hidden_failures=self.hidden[:20], left_behind=left, seconds=round(time.monotonic() - self.begin, 3),
@@ -351,16 +353,17 @@ class Wrapper:
     def asked(self, number: int, _frame: Any) -> None:
         """A signal asks for the end."""
         if not self.stopping:
+            self.asked_at = time.monotonic()
             self.stopping = "parent_lost" if os.getppid() != self.parent else "signal"
             self.status.write("signal", signal=number, reason=self.stopping)
 
     def check_limits(self) -> None:
         """The parent must live, and time must be left."""
         if not self.stopping and os.getppid() != self.parent:
-            self.stopping = "parent_lost"
+            self.stopping, self.asked_at = "parent_lost", time.monotonic()
             self.status.write("signal", signal=None, reason="parent_lost")
         if not self.stopping and 0 < self.options.max_seconds < time.monotonic() - self.begin:
-            self.stopping = "deadline"
+            self.stopping, self.asked_at = "deadline", time.monotonic()
             self.status.write("signal", signal=None, reason="deadline")
 
     def environment(self, moment: str, interpreter: Optional[str]) -> None:
@@ -401,6 +404,7 @@ class Wrapper:
                 os.read(wakeup, 4096)
             self.reap()
             self.check_limits()
+        self.alone = not self.stopping
 
     def heartbeat(self, *, sample: bool) -> None:
         """Processes, memory and CPU time of the tree; now and then the loaded libraries."""
@@ -451,7 +455,9 @@ class Wrapper:
         self.ending = True
         if self.tree():
             self.status.write("ending_tree", processes=sorted(self.tree()))
-        grace = self.options.grace if self.stopping else min(self.options.grace, 1.0)
+        grace = min(self.options.grace, 1.0)
+        if self.stopping:  # what passed since the signal (a slow tool was asked) is taken from the grace time
+            grace = max(0.5, self.options.grace - (time.monotonic() - self.asked_at))
         self.signal_tree(signal.SIGTERM)
         self.signal_tree(signal.SIGCONT)
         if not self.wait_gone(grace):
@@ -492,7 +498,7 @@ def utilisation() -> List[Dict[str, Any]]:
     if not shutil.which("nvidia-smi"):
         return []
     query = "--query-gpu=index,utilization.gpu,memory.used"
-    text = run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"], seconds=3) or ""
+    text = run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"], seconds=2) or ""
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return [dict(zip(("index", "percent", "memory_mib"), row)) for row in rows if len(row) == 3]
 
