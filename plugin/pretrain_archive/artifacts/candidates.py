@@ -68,7 +68,8 @@ def name_candidate(
 ) -> CandidateNamed:
     """Record that an evaluated checkpoint is kept or dropped; the same again is the recorded fact.
 
-    ``why_not_best`` is demanded when a kept checkpoint is not the one with the best acceptance metric. Raises
+    ``why_not_best`` is demanded when another checkpoint passed with a better acceptance metric; that a better
+    one did not pass is said without asking. Raises
     :class:`RefusedError` naming what is missing; nothing is recorded then.
     """
     view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
@@ -165,7 +166,8 @@ def _problems(
     if any(launch.token.get("scope") == "exploration" for _, launch in view.all(LaunchIntended)):
         problems.append("the run was an exploration")
     best = _best(view)
-    if best is not None and best[0].checkpoint_id != checkpoint.checkpoint_id and not why_not_best.strip():
+    other = best is not None and best[0].checkpoint_id != checkpoint.checkpoint_id
+    if best is not None and other and best[1].passed and not why_not_best.strip():
         problems.append(f"step {best[0].step} has the better {_acceptance(view)[0]}: say why it is not taken")
     return problems
 
@@ -182,6 +184,7 @@ def _payload(view: RunView, entry: _Entry, *, kept: bool, reason: str, why_not_b
     best = _best(view)
     if kept and best is not None and best[0].checkpoint_id != checkpoint.checkpoint_id:
         value = f"{_acceptance(view)[0]} {best[2]:g}"
+        why_not_best = why_not_best or "its evaluation did not pass"
         reason = f"{reason}; not step {best[0].step} ({value}): {why_not_best}"
     return CandidateNamed(
         candidate_id=candidate_id(view.run_uid, checkpoint.checkpoint_id),

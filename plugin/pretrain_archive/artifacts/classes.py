@@ -1,6 +1,7 @@
 """The classes of artifact: each has its own retention, readers and signer (R098–R100, R153).
 
-The class is a recorded fact and never read from a file name.
+The class follows from recorded facts and never from a file name: what a checkpoint was registered as, whether it
+was evaluated, named a candidate, released.
 """
 
 from __future__ import annotations
@@ -8,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from pretrain_archive.domain.kinds import (
+    CandidateNamed,
+    CheckpointRegistered,
+    EvaluationReported,
+    ReleaseMade,
+)
+from pretrain_archive.domain.run_view import RunView
 
 CheckpointClass = Literal["recovery", "evaluation", "candidate"]
 
@@ -53,3 +62,19 @@ CLASSES: Mapping[str, ArtifactClass] = {
         signer_role="acceptance",
     ),
 }
+
+
+def effective_class(view: RunView, checkpoint: CheckpointRegistered) -> str:
+    """What ``checkpoint`` is used for by now: the highest of release, candidate, evaluation and its own class."""
+    candidates = {
+        fact.candidate_id: fact
+        for _, fact in view.all(CandidateNamed)
+        if fact.checkpoint_id == checkpoint.checkpoint_id
+    }
+    if any(fact.candidate_id in candidates for _, fact in view.all(ReleaseMade)):
+        return "release"
+    if checkpoint.artifact_class == "candidate" or any(fact.kept for fact in candidates.values()):
+        return "candidate"
+    if any(fact.checkpoint_id == checkpoint.checkpoint_id for _, fact in view.all(EvaluationReported)):
+        return "evaluation"
+    return checkpoint.artifact_class

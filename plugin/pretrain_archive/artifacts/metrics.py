@@ -29,6 +29,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "percent": (0.0, 100.0),
     "bits per byte": (0.0, float("inf")),
     "bit/byte": (0.0, float("inf")),
+    "bits/byte": (0.0, float("inf")),
     "nats per token": (0.0, float("inf")),
     "perplexity": (1.0, float("inf")),
 }
@@ -212,7 +213,9 @@ def _metric(entry: Mapping[str, Any], name: str, flags: _Flags, where: str, *, l
         flags.append(f"no_samples: {label}{name}")
     if not_finite:
         flags.append(f"not_finite: {label}{name} is {not_finite}")
-    low, high = _interval(value, unit, samples)
+    low, high = _interval(entry, value, unit, samples)
+    if value is not None and low is not None and high is not None and not low <= value <= high:
+        flags.append(f"contradictory: {label}{name} is {value:g}, outside its interval {low:g} to {high:g}")
     lowest, highest = RANGES.get(unit.lower(), (float("-inf"), float("inf")))
     if value is not None and not lowest <= value <= highest:
         flags.append(f"contradictory: {label}{name} is {value:g}, outside what {unit} can be")
@@ -231,7 +234,18 @@ def _metric(entry: Mapping[str, Any], name: str, flags: _Flags, where: str, *, l
     )
 
 
-def _interval(value: float | None, unit: str, samples: int | None) -> tuple[float | None, float | None]:
-    if value is None or samples is None or unit.lower() not in SHARE_UNITS or not 0 <= value <= 1:
+def _interval(
+    entry: Mapping[str, Any], value: float | None, unit: str, samples: int | None
+) -> tuple[float | None, float | None]:
+    """The interval that the program states, or that of Wilson where the metric is a share of counts."""
+    if value is None:
+        return None, None
+    try:
+        low, high = (finite(entry[name])[0] for name in ("low", "high"))
+    except (KeyError, ValueError):
+        low = high = None
+    if low is not None and high is not None:
+        return low, high
+    if samples is None or unit.lower() not in SHARE_UNITS or not 0 <= value <= 1:
         return None, None
     return wilson(value, samples)

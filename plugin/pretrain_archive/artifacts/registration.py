@@ -146,10 +146,11 @@ def _commit(
     ordinal: int | None,
 ) -> CheckpointRegistered:
     """Phase two: the folder is still as read, the step is free or ours, the record is appended."""
-    known = list(registered(ledger, claim.run_uid))
-    for _, other in known:
-        if other.checkpoint_id == payload.checkpoint_id:
-            return other
+    known = [fact for _, fact in registered(ledger, claim.run_uid)]
+    same = [other for other in known if other.checkpoint_id == payload.checkpoint_id]
+    if same:
+        return same[-1]
+    for other in known:
         if (other.step, other.attempt) == (payload.step, payload.attempt):
             raise _RefusalError(_other_content(payload, other))
     changed = hashing.changed_since(folder, payload.files)

@@ -145,7 +145,7 @@ class Deletion:
             ref=ref,
             digest=fact.digest,
             size=sum(file.size for file in fact.files),
-            artifact_class=fact.artifact_class,
+            artifact_class=str(item["class"]),
             reason=str(item["reason"]),
             policy_digest=item["policy_digest"],
             approved_by=self.approval.approved_by,

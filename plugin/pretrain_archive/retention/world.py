@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from pretrain_archive.artifacts.classes import effective_class
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.identity import Ref, format_time, parse_time
 from pretrain_archive.domain.kinds import (
@@ -25,6 +26,7 @@ from pretrain_archive.retention.plan import Subject
 LIVENESS = (
     *STATE_KINDS,
     "checkpoint.registered",
+    "evaluation.reported",
     "candidate.named",
     "release.made",
     "configuration.declared",
@@ -156,7 +158,7 @@ class _Gathered:
             id=ref,
             run_uid=uid,
             project=opened.project if opened else "",
-            artifact_class=fact.artifact_class,
+            artifact_class=effective_class(view, fact),
             step=fact.step,
             attempt=fact.attempt,
             size=sum(file.size for file in fact.files),

@@ -10,8 +10,11 @@ from tests.support.artifact_files import write_checkpoint
 from tests.support.artifact_run import ACTOR, CONFIGURATION, Run
 
 from pretrain_archive.artifacts.candidates import name_candidate, propose
+from pretrain_archive.artifacts.classes import effective_class
+from pretrain_archive.artifacts.evaluation import record_evaluation
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint, registered
 from pretrain_archive.artifacts.releases import Terms, make_release
+from pretrain_archive.artifacts.rules import Limit
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import CheckpointError, RefusedError
 from pretrain_archive.domain.identity import Ref
@@ -105,6 +108,41 @@ def test_another_than_the_best_needs_its_reason(run):
     fact = name(run, 100, why_not_best="step 200 repeats licence texts")
 
     assert "not step 200 (loss 1.5): step 200 repeats licence texts" in fact.reason
+
+
+def test_a_better_one_that_did_not_pass_is_named_without_asking(run):
+    """The machine's own proposal can be recorded as it is."""
+    run.evaluate(run.checkpoint(400), 0.5)
+    document = run.folder / "evaluation-400.json"
+    document.write_text(document.read_text().replace('"samples": 10', '"samples": 0', 1))
+    fact = registered(run.ledger, run.uid)[-1][1]
+    record_evaluation(
+        run.ledger,
+        run.store,
+        run_uid=run.uid,
+        checkpoint=fact,
+        output=document,
+        rules=(Limit(metric="loss", direction="lower", limit=2.0),),
+        actor=ACTOR,
+        origin=run.origin(),
+    )
+
+    assert [200] == [entry.checkpoint.step for entry in propose(view(run)) if entry.kept]
+    assert "not step 400 (loss 0.5): its evaluation did not pass" in name(run, 200).reason
+
+
+@pytest.mark.requirement("R098", "R099", "R100")
+def test_the_class_follows_from_what_happened(run):
+    """Recovery, evaluated, candidate, released: by records alone."""
+    run.checkpoint(400)
+    candidate = name(run, 200)
+
+    def classes() -> dict[int, str]:
+        return {fact.step: effective_class(view(run), fact) for _, fact in registered(run.ledger, run.uid)}
+
+    assert {100: "evaluation", 200: "candidate", 300: "evaluation", 400: "recovery"} == classes()
+    release(run, run.decide(), candidate)
+    assert "release" == classes()[200]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def test_numbers_that_are_not_finite_fail(evaluate):
         pytest.param(
             {"metrics": [bits(2.5, unit="nats")]}, "contradictory", id="another unit than the baseline"
         ),
+        pytest.param({"metrics": [bits(2.5, low=2.6, high=2.7)]}, "contradictory", id="outside its interval"),
         pytest.param({"definition": {}}, "definition_differs", id="no definition"),
         pytest.param({"definition": {"window": 8}}, "definition_differs", id="another definition"),
     ],
@@ -326,6 +327,15 @@ def test_counts_get_an_interval_and_other_units_none():
     reading = read_output(metric_files.parse(json.dumps(raw).encode(), where="m"), where="m")
 
     assert [True, False] == [metric.low is not None for metric in reading.metrics]
+
+
+def test_an_interval_that_the_program_states_is_kept():
+    """A bootstrap is the program's to compute."""
+    raw = json.dumps({"metrics": [bits(2.0, low=1.9, high=2.2)]}).encode()
+
+    metric = read_output(metric_files.parse(raw, where="m"), where="m").metrics[0]
+
+    assert (1.9, 2.2) == (metric.low, metric.high)
 
 
 @given(value=st.floats() | st.integers())

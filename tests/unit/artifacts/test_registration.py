@@ -116,6 +116,7 @@ def test_a_later_attempt_makes_a_second_generation(tmp_path, ledger, actor, orig
     )
 
     assert first.checkpoint_id != second.checkpoint_id
+    assert second == register_checkpoint(ledger, other, claim(), actor=actor, origin=origin)
     assert [first, second] == list(current(RunView.of(RUN, ledger.records())).values())
 
 
