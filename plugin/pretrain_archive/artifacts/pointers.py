@@ -16,16 +16,25 @@ from pretrain_archive.artifacts.formats import inspect
 from pretrain_archive.domain.errors import CheckpointError
 from pretrain_archive.domain.identity import path_to_text
 
-STEP_NAME = re.compile(r"(?:(?:global_)?step|checkpoint|ckpt|iter|iteration)[-_]?([0-9]{1,18})|([0-9]{1,18})")
+STEP_NAME = re.compile(
+    r"(?:(?:(?:global_)?step|checkpoint|ckpt|iter|iteration)[-_]?)?(?P<step>[0-9]{1,18})"
+    r"(?:\.attempt_(?P<attempt>[0-9]{1,9}))?"
+)
+"""A plain step, behind which a later attempt writes its number when the name is taken by other bytes."""
+
 TRACKER_LIMIT = 4096
 """Bytes; a tracker holds a step or a folder's name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepFolder:
-    """A folder whose name is a plain step; ``problems`` empty means complete."""
+    """A folder whose name is a plain step; ``problems`` empty means complete.
+
+    ``attempt`` is what the name states, None where it states none.
+    """
 
     step: int
+    attempt: int | None
     folder: Path
     problems: tuple[str, ...]
 
@@ -41,7 +50,13 @@ def step_of(name: str) -> int | None:
     ``checkpoint-best``, ``checkpoint-10000-merged`` and ``tmp-checkpoint-10200`` state none.
     """
     found = STEP_NAME.fullmatch(name)
-    return int(found[1] or found[2]) if found else None
+    return int(found["step"]) if found else None
+
+
+def attempt_of(name: str) -> int | None:
+    """The attempt that a folder's name states (``step_200.attempt_2``), or None."""
+    found = STEP_NAME.fullmatch(name)
+    return int(found["attempt"]) if found and found["attempt"] else None
 
 
 def list_checkpoints(root: Path) -> list[StepFolder]:
@@ -60,8 +75,10 @@ def list_checkpoints(root: Path) -> list[StepFolder]:
         problems = list(seen.problems)
         if seen.step is not None and seen.step != step:
             problems.append(f"the folder's name says step {step}, its state file {seen.step}")
-        found.append(StepFolder(step=step, folder=path, problems=tuple(problems)))
-    return sorted(found, key=lambda entry: (entry.step, entry.folder.name))
+        found.append(
+            StepFolder(step=step, attempt=attempt_of(path.name), folder=path, problems=tuple(problems))
+        )
+    return sorted(found, key=lambda entry: (entry.step, entry.attempt or 0, entry.folder.name))
 
 
 def newest_complete(root: Path) -> StepFolder | None:

@@ -85,6 +85,7 @@ def test_without_any_complete_checkpoint_the_refusal_says_so(tmp_path):
         ("iter_0009000", 9000),
         ("global_step200", 200),
         ("300", 300),
+        ("step_00000100.attempt_2", 100),
         ("checkpoint-best", None),
         ("checkpoint-10000-merged", None),
         ("tmp-checkpoint-10200", None),
@@ -116,6 +117,14 @@ def test_two_folders_of_one_step_are_refused(tmp_path):
 
     with pytest.raises(CheckpointError, match="several folders"):
         resolve_latest(tmp_path)
+
+
+def test_a_later_attempt_stands_behind_the_first(tmp_path):
+    """Its folder says which attempt it is of, by number."""
+    for name in ("step_100.attempt_10", "step_100.attempt_2", "step_100"):
+        write_checkpoint(tmp_path, 100, name=name)
+
+    assert [None, 2, 10] == [entry.attempt for entry in list_checkpoints(tmp_path)]
 
 
 def test_a_name_that_contradicts_its_state_file_is_not_complete(tmp_path):
