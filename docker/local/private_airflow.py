@@ -59,6 +59,25 @@ def common_options(
     return {f"AIRFLOW__{name}": value for name, value in options.items()}
 
 
+def archive_options(home: Path, *, dags_folder: Path) -> dict[str, str]:
+    """The settings of ``[pretrain_archive]`` for one machine, as environment variables: its own defaults.
+
+    They are named so that the command line finds them without loading Airflow.
+    """
+    folder = home / "pretrain_archive"
+    options = {
+        "DATABASE_URL": f"sqlite:///{folder / 'ledger.db'}",
+        "SIGNING_KEY": str(folder / "ledger.key"),
+        "PUBLIC_KEYS": str(folder / "ledger.pub"),
+        "ANCHORS": (folder / "anchors").as_uri(),
+        "STORE_URL": (folder / "store").as_uri(),
+        "WORK_FOLDER": str(folder / "work"),
+        "POLICIES_FOLDER": str(dags_folder / "policies"),
+        "LANGUAGE": "en",
+    }
+    return {f"AIRFLOW__PRETRAIN_ARCHIVE__{name}": value for name, value in options.items()}
+
+
 def write_passwords(path: Path, users: Mapping[str, str]) -> dict[str, str]:
     """Write a random password per user where SimpleAuthManager reads them; known ones are kept."""
     kept = json.loads(path.read_text()) if path.exists() else {}
@@ -108,6 +127,7 @@ class PrivateAirflow(AirflowClient):
     def environment(self) -> dict[str, str]:
         """The environment of every process of the installation; also right for ``airflow`` commands."""
         environment = {**clean_environment(), **self._options}
+        environment.update(archive_options(self.home, dags_folder=self.dags_folder))
         environment["AIRFLOW__CORE__EXECUTOR"] = "LocalExecutor"
         environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{self.home / 'airflow.db'}"
         environment["AIRFLOW_HOME"] = str(self.home)

@@ -199,7 +199,8 @@ def trace(
     except ValueError as error:
         raise InputError("ID", thing, str(error), hint="Write for example snapshot:corpus@3.") from error
     found = ledger.trace(start, direction=direction, max_nodes=limit)  # type: ignore[arg-type]
-    if not found.edges:
+    other = "forward" if direction == "backward" else "backward"
+    if not found.edges and not ledger.trace(start, direction=other, max_nodes=1).edges:  # type: ignore[arg-type]
         raise InputError(
             "ID", thing, "no edge of the ledger names it", hint="Write for example snapshot:corpus@3."
         )
