@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import httpx
+from waiting import AirflowFailedError, ApiError, log_lines, part, tail, wait_for
 
-T = TypeVar("T")
+__all__ = [
+    "AirflowClient",
+    "AirflowFailedError",
+    "ApiError",
+    "Question",
+    "form_values",
+    "part",
+    "tail",
+    "wait_for",
+]
 
 RACE_SECONDS = 15.0
 """Airflow 3.3 loses an answer that arrives before the scheduler has read the executor's event of the parked
 task (seen up to 6 s later). The scheduler's log tells when it has; where it does not, this long is waited."""
 
 FINISHED = frozenset({"success", "failed"})
-
-
-class AirflowFailedError(RuntimeError):
-    """The private Airflow did not start or a wait ran out; the message ends with the end of its log."""
-
-
-class ApiError(RuntimeError):
-    """The REST API answered with an error; ``status`` and ``body`` are its answer."""
-
-    def __init__(self, method: str, path: str, status: int, body: str) -> None:
-        super().__init__(f"{method} {path}: HTTP {status}: {body[:2000]}")
-        self.status = status
-        self.body = body
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,29 +43,6 @@ class Question:
     options: list[str]
     params: dict[str, Any]
     detail: dict[str, Any] = field(repr=False)
-
-
-def tail(path: Path, lines: int = 40) -> str:
-    """The last ``lines`` lines of a text file; empty if it is not there."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - 400 * lines))
-            return "\n".join(stream.read().decode("utf-8", "replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return ""
-
-
-def wait_for(what: str, check: Callable[[], T | None], *, timeout: float, every: float = 0.5) -> T:
-    """Call ``check`` until it returns something true; an error after ``timeout`` seconds."""
-    deadline = time.monotonic() + timeout
-    while True:
-        found = check()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AirflowFailedError(f"waited {timeout:.0f} s for {what}, which did not come")
-        time.sleep(every)
 
 
 class AirflowClient:
@@ -222,7 +194,7 @@ class AirflowClient:
         )
         if answer.is_error:
             return f"(no log: HTTP {answer.status_code})"
-        return "\n".join([line for entry in answer.json()["content"] for line in _log_lines(entry)][-lines:])
+        return "\n".join([line for entry in answer.json()["content"] for line in log_lines(entry)][-lines:])
 
     # -- gates -----------------------------------------------------------------------------------------
 
@@ -314,20 +286,3 @@ def form_values(question: Question) -> dict[str, Any]:
         elif isinstance(param, dict) and "value" in param:
             values[name] = param["value"]
     return values
-
-
-def part(text: str) -> str:
-    """A path segment of a URL, quoted."""
-    return quote(text, safe="")
-
-
-def _log_lines(entry: Any) -> list[str]:
-    if not isinstance(entry, dict):
-        return str(entry).splitlines()
-    lines = [f"{entry.get('level') or ''} {entry.get('event') or ''}".strip()]
-    for error in entry.get("error_detail") or []:
-        frames = [
-            f'  File "{f["filename"]}", line {f["lineno"]}, in {f["name"]}' for f in error.get("frames", [])
-        ]
-        lines += [*frames[-6:], f"{error.get('exc_type')}: {error.get('exc_value')}"]
-    return [part for line in lines for part in line.splitlines()]
