@@ -175,6 +175,8 @@ GATES: dict[str, tuple[str, str]] = {
     "item.gate.close": ("Close gate signed", "结项关口已签署"),
     "item.run.summary": ("What was asked for", "请求内容"),
     "item.run.people": ("Responsible people", "责任人"),
+    "item.data.source": ("Data source and licence", "数据源与许可证"),
+    "item.data.quality": ("Data quality", "数据质量"),
     "item.data.snapshot": ("Data snapshot", "数据快照"),
     "item.compute.configuration": ("Configuration and environment", "配置与环境"),
     "item.compute.events": ("Key events", "关键事件"),

@@ -1,0 +1,81 @@
+"""Every text stands in both languages, and every text that a page asks for is there."""
+
+from __future__ import annotations
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+import pretrain_archive.web as web
+from pretrain_archive.domain.checklists import checklist
+from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.package.items import evidence_items
+from pretrain_archive.web.render import label
+from pretrain_archive.web.texts import TEXTS, say
+from pretrain_archive.web.texts_items import CHINESE
+from tests.unit.web.gated_run import demo_policy
+
+FOLDER = Path(web.__path__[0])
+HAN = r"[\u4e00-\u9fff]"
+
+
+def blanks(text: str) -> set[str]:
+    """The names of the blanks in a text."""
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("key", sorted(TEXTS))
+def test_both_languages_say_the_same(key: str) -> None:
+    """A text has words in English and in Chinese, with the same blanks to fill."""
+    en, zh = TEXTS[key]
+
+    assert en.strip()
+    assert zh.strip()
+    assert blanks(en) == blanks(zh)
+
+
+@pytest.mark.parametrize("key", sorted(TEXTS))
+def test_chinese_is_spaced_as_airflow_does(key: str) -> None:
+    """Between a Han character and a Latin letter or digit stands one half-width space."""
+    zh = re.sub(r"\{\w+\}", "", TEXTS[key][1])
+
+    assert [] == re.findall(rf"{HAN}[A-Za-z0-9]|[A-Za-z0-9]{HAN}", zh)
+
+
+def test_every_text_that_is_asked_for_exists() -> None:
+    """No template and no module asks for a text that is not there."""
+    asked = set()
+    for path in [*FOLDER.glob("*.py"), *FOLDER.glob("templates/*.html")]:
+        asked |= set(re.findall(r"""\bsay\(\s*"([\w.]+)"(?!\s*~)""", path.read_text("utf-8")))
+    asked = {key for key in asked if not key.endswith(".")}
+
+    assert set() == asked - set(TEXTS)
+
+
+def test_every_item_has_a_chinese_check_and_hint() -> None:
+    """Each item of the gates and of a run's evidence says in Chinese how it is checked and mended."""
+    view, policy = RunView.of("run_x", []), demo_policy().policy
+    items = [item for gate in GATES for item in checklist(gate, view, policy)]
+    items += [item for item in evidence_items(view) if not item.id.startswith("track.")]
+
+    assert set() == {item.id for item in items} - set(CHINESE)
+    assert set() == set(CHINESE) - {item.id for item in items}
+    assert [] == [item.id for item in items if label("item", item.id).zh == label("item", item.id).en]
+
+
+def test_what_fills_a_blank_is_escaped() -> None:
+    """A value in a text is text in the page, never markup."""
+    html = str(say("six.events.failed", task="<b>", reason="</span><script>").__html__())
+
+    assert "<script>" not in html
+    assert "&lt;/span&gt;&lt;script&gt;" in html
+
+
+def test_texts_within_texts_keep_their_language() -> None:
+    """A text that fills a blank of another is said in the same language."""
+    whole = say("six.signature", gate=label("gate", "run"), person="bob", decision=say("run.gate.approve"))
+
+    assert "Run gate: bob (approved)" == whole.en
+    assert "执行关口：bob（已批准）" == whole.zh
