@@ -30,7 +30,7 @@ def test_the_demo_beats_its_baselines(tmp_path: Path) -> None:
     rows += [
         (n, f"{m['value']:.4f} bits/byte", f"[{m['low']:.3f}, {m['high']:.3f}]") for n, m in metrics.items()
     ]
-    print("\n" + "\n".join(f"{a:<18}{b:>20}{c:>18}" for a, b, c in rows))
+    print("\n" + "\n".join(f"{a:<18}{b:>20}{c:>18}" for a, b, c in rows))  # noqa: T201
     ours = metrics["trained model"]["value"]
     assert ours < 0.30 * metrics["untrained model"]["value"]
     assert ours < 0.80 * metrics["byte 3-gram"]["value"]
