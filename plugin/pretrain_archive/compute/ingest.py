@@ -216,7 +216,6 @@ class Ingest:
                 attempt=self.writer.attempt, event=event, at=at or utc_now(), step=step, data=plain(data)
             )
             self.outbox.append(self.writer.draft(payload, ordinal))
-            self.known["event.recorded", ordinal] = 0
 
     # -- the status file ----------------------------------------------------------------------------
 

@@ -244,6 +244,16 @@ def test_a_killed_wrapper_is_a_failure_and_leaves_nothing(job: Job) -> None:
     assert all(gone(pid) for pid in pids.values())
 
 
+def test_kill_before_the_start_starts_nothing(job: Job) -> None:
+    """A task that is asked to end before its job began starts no process and is interrupted."""
+    launch = job.launch(job.spec())
+    launch.kill("asked early")
+    ended = launch.run()
+
+    assert ("interrupted", "asked early", None) == (ended.state, ended.reason, ended.last_step)
+    assert launch.process is None
+
+
 def test_an_error_in_the_task_ends_the_tree(job: Job) -> None:
     """An exception of the caller's own code (here: showing progress) stops the job before it is raised."""
     folder = job.root / "tree"

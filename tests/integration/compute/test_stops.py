@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pretrain_archive.compute.cost import cost_of, spent_seconds
 from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.compute.recovery import count_repeats, repeated_failure
-from pretrain_archive.compute.cost import cost_of, spent_seconds
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import LedgerUnavailableError
 from pretrain_archive.domain.kinds import Budget, StopConditions

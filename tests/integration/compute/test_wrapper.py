@@ -16,7 +16,7 @@ import pytest
 from pretrain_archive.compute.spec import WRAPPER
 from pretrain_archive.compute.wrapper import descendants, send, stat_of
 
-from .conftest import Job, gone, wait_for
+from .conftest import ASSETS, Job, gone, wait_for
 
 
 def wrap(status: Path, *command: str, options: tuple[str, ...] = ()) -> Any:
@@ -85,6 +85,30 @@ def test_a_program_that_cannot_start_is_reported(tmp_path: Path) -> None:
     assert 127 == process.wait(10)
     assert "not_started" == lines(tmp_path / "s", "ended")[0]["reason"]
     assert "/no/such/program" in lines(tmp_path / "s", "not_started")[0]["problem"]
+
+
+@pytest.mark.case("L07")
+@pytest.mark.parametrize("how", ["SIGTERM", "killed parent"])
+def test_the_wrapper_alone_ends_a_stubborn_tree(tmp_path: Path, how: str) -> None:
+    """A child that ignores SIGTERM and its grandchild in a new session end with the wrapper, in four seconds."""
+    folder, status = tmp_path / "tree", tmp_path / "s"
+    tree = (sys.executable, str(ASSETS / "tree.py"), str(folder))
+    if how == "SIGTERM":
+        process = wrap(status, *tree)
+    else:  # a shell that does not exec stands for the worker
+        argv = [sys.executable, str(WRAPPER), "--status", str(status), "--", *tree]
+        process = subprocess.Popen(["sh", "-c", '"$@"; true', "sh", *argv], start_new_session=True)
+    roles = ("root", "child", "grandchild")
+    wait_for(lambda: all((folder / f"{role}.pid").exists() for role in roles))
+    pids = [int((folder / f"{role}.pid").read_text()) for role in roles]
+    begin = time.monotonic()
+    process.send_signal(signal.SIGTERM if how == "SIGTERM" else signal.SIGKILL)
+    wait_for(lambda: all(gone(pid) for pid in pids))
+
+    assert time.monotonic() - begin < 4.5
+    process.wait(5)
+    ended = wait_for(lambda: lines(status, "ended"))[0]
+    assert ("signal" if how == "SIGTERM" else "parent_lost", []) == (ended["reason"], ended["left_behind"])
 
 
 @pytest.mark.requirement("R075", "R089")

@@ -18,7 +18,8 @@ from pretrain_archive.ledger.factory import open_ledger
 root, run_uid, attempt = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 command = json.loads(sys.argv[5])
 ledger = open_ledger(f"sqlite:///{root / 'ledger.db'}", signing_key=None, anchors=(), auto_seal=False)
-intent = [r for r in ledger.records(streams=[run_uid], kinds=["launch.intended"]) if r.attempt == attempt][0]
+intents = ledger.records(streams=[run_uid], kinds=["launch.intended"])
+intent = next(record for record in intents if record.attempt == attempt)
 launch = LocalLaunch(
     JobSpec(
         run_uid=run_uid,
@@ -41,4 +42,4 @@ launch = LocalLaunch(
 )
 if sys.argv[6:] == ["on_kill"]:
     signal.signal(signal.SIGTERM, lambda *_: launch.kill())
-print(json.dumps(launch.run().to_json()), flush=True)
+print(json.dumps(launch.run().to_json()), flush=True)  # noqa: T201

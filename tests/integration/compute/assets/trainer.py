@@ -1,3 +1,4 @@
+# ruff: noqa: T201
 """A training program of the contract, standard library only: counts steps, writes checkpoints, can misbehave.
 
 The configuration (JSON) says how: steps, step_seconds, every (checkpoint), and the faults that a test plants.
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 config = json.loads(Path(os.environ["PRETRAIN_ARCHIVE_CONFIG"]).read_text())
-events = open(os.environ["PRETRAIN_ARCHIVE_EVENTS"], "a", buffering=1)  # noqa: SIM115
+events = Path(os.environ["PRETRAIN_ARCHIVE_EVENTS"]).open("a", buffering=1)  # noqa: SIM115
 folder = Path(os.environ["PRETRAIN_ARCHIVE_CHECKPOINT_DIR"])
 resume = os.environ["PRETRAIN_ARCHIVE_RESUME_FROM"]
 if config.get("sigterm") == "exit 0":
