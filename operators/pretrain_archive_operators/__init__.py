@@ -11,6 +11,11 @@ from pretrain_archive_operators.gpu_launch import GpuLaunchOperator
 from pretrain_archive_operators.open_run import OpenRunOperator
 from pretrain_archive_operators.quality_check import QualityCheckOperator
 from pretrain_archive_operators.register_source import RegisterSourceOperator
+from pretrain_archive_operators.retention import (
+    RetentionApplyOperator,
+    RetentionApprovalOperator,
+    RetentionPlanOperator,
+)
 
 __all__ = [
     "ArchiveCloseOperator",
@@ -22,5 +27,8 @@ __all__ = [
     "OpenRunOperator",
     "QualityCheckOperator",
     "RegisterSourceOperator",
+    "RetentionApplyOperator",
+    "RetentionApprovalOperator",
+    "RetentionPlanOperator",
     "TemporaryCleanOperator",
 ]

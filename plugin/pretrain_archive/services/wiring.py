@@ -17,6 +17,7 @@ from pretrain_archive.domain.policy import LoadedPolicy, load_policy
 if TYPE_CHECKING:
     from pretrain_archive.ledger.anchors import Anchor
     from pretrain_archive.ledger.sql import SqlLedger
+    from pretrain_archive.services.cleanup import Room
     from pretrain_archive.services.opening import Host
     from pretrain_archive.storage.port import ObjectStore
 
@@ -89,3 +90,16 @@ def packages_folder() -> Path:
 def verifier_key() -> str:
     """The first public key by which checkpoints are believed, as text; empty if there is none yet."""
     return next((path.read_text().strip() for path in config.public_keys() if path.exists()), "")
+
+
+def cleanup_room() -> Room:
+    """Every project's policy, and the places where artifacts lie: folders of this machine and the store."""
+    from pretrain_archive.retention.folders import FolderFiles  # noqa: PLC0415
+    from pretrain_archive.retention.objects import StoreFiles  # noqa: PLC0415
+    from pretrain_archive.services.cleanup import Room  # noqa: PLC0415
+
+    projects = sorted(path.stem for path in config.policies_folder().glob("*.toml"))
+    return Room(
+        policies={project: policy(project) for project in projects},
+        places=(FolderFiles(), StoreFiles(open_store())),
+    )

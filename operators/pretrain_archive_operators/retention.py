@@ -1,0 +1,146 @@
+"""Plan a clean-up, have it approved, carry it out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator, Param
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive_operators.base import ArchiveTask, small_json
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+MOST_NAMED = 5
+
+
+class RetentionPlanOperator(ArchiveTask, BaseOperator):
+    """Work out by policy what may be deleted now, and record it as a plan."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return ``plan_digest, delete, keep, total_bytes, needs_approval``."""
+        from pretrain_archive.services.cleanup import make_plan  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+
+        try:
+            made = make_plan(self.ledger, self.caller(context), cleanup_room())
+        except ArchiveError as error:
+            raise self.end_failed(context, error, None) from error
+        deleted = sum(item["action"] == "delete" for item in made.items)
+        return small_json(
+            {
+                "plan_digest": made.plan_digest,
+                "delete": deleted,
+                "keep": len(made.items) - deleted,
+                "total_bytes": made.total_bytes,
+                "needs_approval": made.needs_approval,
+            }
+        )
+
+
+class RetentionApprovalOperator(ArchiveTask, ApprovalOperator):
+    """Approve exactly one plan: by policy below its limit, else by an entitled person.
+
+    Timeouts never approve. Rejection deletes nothing and ends the DAG run.
+
+    :param plan_digest: the plan, usually from the task before; :param hours: how long a person has.
+    """
+
+    template_fields = ("plan_digest",)
+
+    def __init__(self, *, plan_digest: str, hours: float = 72, language: str = "en", **kwargs: Any) -> None:
+        super().__init__(subject="clean-up", **kwargs)
+        self.plan_digest = plan_digest
+        self.hours = hours
+        self.language = language
+
+    def execute(self, context: Context) -> Any:
+        """Approve by policy, or ask and wait without holding a worker."""
+        from pretrain_archive.services.cleanup import approval_form, approve, approvers, plan_of  # noqa: PLC0415
+        from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+
+        room = cleanup_room()
+        try:
+            planned = plan_of(self.ledger, self.plan_digest)
+            if not planned.needs_approval:
+                reason = "below the limit above which the policy asks a person"
+                done = approve(self.ledger, self.caller(context), room, planned, person=None, reason=reason)
+                return {"plan_digest": done.plan_digest, "approved_by": done.approved_by}
+            people, form = approvers(planned, room), approval_form(planned, self.language)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, None) from error
+        self.subject, self.body, self.options = form.subject, form.body, list(form.options)
+        self.params = ParamsDict({
+            name: Param(spec.get("default"), **{k: v for k, v in spec.items() if k != "default"})
+            for name, spec in form.fields.items()
+        })  # fmt: skip
+        self.assigned_users = [{"id": name, "name": name} for name in people]
+        self.response_timeout = timedelta(hours=self.hours)
+        return super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Record a person's approval; ask again if the answer does not count."""
+        from pretrain_archive.services.cleanup import approve, plan_of  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+
+        if event.get("timedout") or event.get("error_type") == "timeout":
+            raise AirflowFailException("the clean-up was not answered in time: nothing is deleted")
+        values, person = event.get("params_input") or {}, (event.get("responded_by_user") or {}).get("name")
+        reason = str(values.get("reason") or "").strip()
+        if not person or not reason or values.get("plan_digest") != self.plan_digest:
+            self.log.warning(
+                "the answer does not count: it needs a person, a reason and the plan that is shown"
+            )
+            return self.execute(context)
+        if (event.get("chosen_options") or [""])[0] != self.APPROVE:
+            raise AirflowFailException(f"clean-up rejected by {person}: {reason}")
+        try:
+            planned = plan_of(self.ledger, self.plan_digest)
+            done = approve(
+                self.ledger, self.caller(context), cleanup_room(), planned, person=person, reason=reason
+            )
+        except RefusedError as error:
+            self.log.warning("the answer does not count: %s", error)
+            return self.execute(context)
+        return {"plan_digest": done.plan_digest, "approved_by": done.approved_by}
+
+
+class RetentionApplyOperator(ArchiveTask, BaseOperator):
+    """Delete what the approved plan says, verify absence, write tombstones.
+
+    What became live since the plan is kept. What fails is named, and the task is tried again for it alone.
+
+    :param plan_digest: the approved plan.
+    """
+
+    template_fields = ("plan_digest",)
+
+    def __init__(self, *, plan_digest: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan_digest = plan_digest
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return ``plan_digest, bytes_released, outcomes``; raise while something failed."""
+        from pretrain_archive.services.cleanup import carry_out  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+
+        try:
+            done = carry_out(self.ledger, self.caller(context), cleanup_room(), self.plan_digest)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, None) from error
+        outcomes: dict[str, int] = {}
+        for result in done.results:
+            outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
+        if not done.complete:
+            named = [
+                f"{r.id}: {r.outcome}" for r in done.results if r.outcome in {"failed", "kept_for_later"}
+            ]
+            raise AirflowException(f"not everything could be deleted: {'; '.join(named[:MOST_NAMED])}")
+        return small_json(
+            {"plan_digest": done.plan_digest, "bytes_released": done.bytes_released, "outcomes": outcomes}
+        )
