@@ -50,4 +50,7 @@ class TemporaryCleanOperator(ArchiveOperator):
         from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
 
         removed = clean_temporary(self.ledger, caller, run_uid, runs_folder())
-        return {"bytes_released": removed.bytes_released, "paths": len(removed.paths)}
+        return {
+            "bytes_released": removed.bytes_released if removed else 0,
+            "paths": len(removed.paths) if removed else 0,
+        }

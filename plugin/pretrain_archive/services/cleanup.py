@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned
@@ -73,7 +74,7 @@ def approval_form(planned: RetentionPlanned, language: str) -> GateForm:
         both("**Approve** deletes them; tombstones stay.", "**Approve** 予以删除，墓碑记录保留。", language),
     ]  # fmt: skip
     digest = planned.plan_digest
-    fields = {
+    fields: dict[str, dict[str, Any]] = {
         "plan_digest": {"default": digest, "const": digest, "type": "string"},
         "reason": {
             "default": None,

@@ -6,7 +6,6 @@ bytes for the same records. Parallel closes: one wins, the other finds the run c
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import gate_view, load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.package.writer import Writer, write_package
+from pretrain_archive.retention import temporary as retention
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.runs import opened_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore, local_path
@@ -141,7 +141,9 @@ def _mirror(store: ObjectStore, folder: Path, run_uid: str, caller: Caller) -> N
     caller.say(f"package also at {store.location(f'packages/{run_uid}/')}")
 
 
-def clean_temporary(ledger: Ledger, caller: Caller, run_uid: str, runs_folder: Path) -> TemporaryRemoved:
+def clean_temporary(
+    ledger: Ledger, caller: Caller, run_uid: str, runs_folder: Path
+) -> TemporaryRemoved | None:
     """Remove the run's laid-out data and leftovers of evaluation, prove that they are gone, and record it.
 
     Refused while an attempt has no recorded end: its process may still read the data.
@@ -151,16 +153,7 @@ def clean_temporary(ledger: Ledger, caller: Caller, run_uid: str, runs_folder: P
     if open_attempts := [r.attempt for r, _ in view.all(LaunchIntended) if r.attempt not in ended]:
         raise RefusedError(f"attempt {open_attempts[0]} of run {opened_of(view).run_uid} has no recorded end")
     folder = runs_folder / run_uid
-    targets = [path for path in (folder / "data", *folder.glob("evaluation-*")) if path.exists()]
-    size = sum(p.stat().st_size for target in targets for p in target.rglob("*") if p.is_file())
-    for target in targets:
-        shutil.rmtree(target)
-    removed = TemporaryRemoved(
-        paths=[str(target) for target in targets], bytes_released=size,
-        verified_absent=not any(target.exists() for target in targets),
+    return retention.clean_temporary(
+        ledger, run_uid=run_uid, root=runs_folder, folders=[folder / "data", *folder.glob("evaluation-*")],
+        actor=caller.actor, origin=caller.origin,
     )  # fmt: skip
-    ledger.append([
-        Draft(stream=run_uid, kind="temporary.removed", payload=removed.to_json(), actor=caller.actor,
-              origin=caller.origin, attempt=view.attempts)
-    ])  # fmt: skip
-    return removed
