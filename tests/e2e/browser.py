@@ -11,16 +11,21 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 EXECUTABLE = "/usr/bin/chromium"
 ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """A browser that is gone afterwards."""
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=EXECUTABLE, args=ARGUMENTS)
+        browser = play.chromium.launch(executable_path=EXECUTABLE, args=list(ARGUMENTS))
         try:
             yield browser
         finally:

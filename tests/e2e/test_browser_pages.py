@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import pytest
 from playwright.sync_api import Browser, Frame, Page, expect
+from tests.e2e.browser import chromium, installed, listen, logged_in
+from tests.integration.web.api_server import ApiServer, ledger_in, store_in
+from tests.unit.web.gated_run import GatedRun, gated_run
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.sql import SqlLedger
-from tests.e2e.browser import chromium, installed, listen, logged_in
-from tests.integration.web.api_server import ApiServer, ledger_in, store_in
-from tests.unit.web.gated_run import GatedRun, gated_run
 
 pytestmark = [
     pytest.mark.browser,
@@ -50,7 +50,10 @@ class World:
         record = next(iter(self.ledger.records(streams=(run.uid,)))).record_id
         at = f"/runs/{run.uid}"
         pages = ["/runs", at, f"{at}/packages", f"{at}/records/{record}", "/nowhere"]
-        return [self.server.pages + path for path in (*pages, *(f"{at}/gates/{g}" for g in ("prepare", "run", "close")))]
+        return [
+            self.server.pages + path
+            for path in (*pages, *(f"{at}/gates/{g}" for g in ("prepare", "run", "close")))
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     server = ApiServer(home=home).start()
     try:
         with chromium() as browser:
-            yield World(server=server, browser=browser, ledger=ledger, whole=whole, waiting=waiting, evil=evil)
+            yield World(
+                server=server, browser=browser, ledger=ledger, whole=whole, waiting=waiting, evil=evil
+            )
     finally:
         server.stop()
 
@@ -138,7 +143,9 @@ def test_the_language_follows_airflow_without_a_reload(world: World) -> None:
     expect(frame.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
 
 
-@pytest.mark.parametrize(("code", "language"), [("zh", "zh-CN"), ("zh-Hant", "zh-CN"), ("en-GB", "en"), ("ja", "en")])
+@pytest.mark.parametrize(
+    ("code", "language"), [("zh", "zh-CN"), ("zh-Hant", "zh-CN"), ("en-GB", "en"), ("ja", "en")]
+)
 def test_the_first_paint_already_speaks_the_language(world: World, code: str, language: str) -> None:
     """Standing alone, the language is set before the body exists: nothing flashes."""
     page = world.page()
@@ -226,7 +233,10 @@ def test_the_worst_is_seen_first_and_the_equal_is_folded(world: World) -> None:
     """The gate view opens with the items that need a look; the verified ones are one line with their count."""
     page = world.page()
     page.goto(f"{world.server.pages}/runs/{world.waiting.uid}/gates/prepare")
-    shown = [verdict.strip() for verdict in page.locator(".desk-main > section > .items .verdict").all_inner_texts()]
+    shown = [
+        verdict.strip()
+        for verdict in page.locator(".desk-main > section > .items .verdict").all_inner_texts()
+    ]
 
     assert {"unrecorded"} == set(shown)
     expect(page.get_by_text(re.compile(r"\d+ items verified"))).to_be_visible()
@@ -246,13 +256,13 @@ def test_the_form_asks_for_what_is_missing_before_it_sends(world: World) -> None
     assert "reason" == page.evaluate("document.activeElement.id")
     page.get_by_label("Reason (required)").fill("Read and agreed.")
     page.get_by_role("button", name="Approve").click()
-    expect(page.locator("#said")).to_contain_text("Acknowledge the unrecorded advisory items")
+    expect(page.locator("#said")).to_contain_text("Acknowledge the advisory items")
 
     assert [] == sent
 
 
 def test_what_airflow_answers_is_said_in_words(world: World) -> None:
-    """This Airflow has no such question: its 404 becomes a sentence, and the buttons work again."""
+    """Where Airflow has no such question, its 404 becomes a sentence, and the buttons work again."""
     page = world.page()
     page.goto(f"{world.server.pages}/runs/{world.waiting.uid}/gates/prepare")
     page.get_by_label("Reason (required)").fill("Read and agreed.")
@@ -275,6 +285,21 @@ def test_somebody_who_may_not_sign_reads_why(world: World) -> None:
     assert "The policy does not name you; it must be signed by bob." in said["carol"]
 
 
+@pytest.mark.case("P01")
+def test_a_person_without_the_permission_sees_nothing(world: World) -> None:
+    """Dave may read another Dag only: his list is empty, and a link that he was sent tells him nothing."""
+    page = world.page("dave")
+    page.goto(f"{world.server.pages}/runs")
+    expect(page.get_by_text("No run is recorded yet.")).to_be_visible()
+    assert 0 == page.locator("table").count()
+    answer = page.goto(f"{world.server.pages}/runs/{world.waiting.uid}/gates/prepare")
+
+    assert answer is not None
+    assert 403 == answer.status
+    expect(page.get_by_role("heading", name="Not for you, or not there")).to_be_visible()
+    assert world.waiting.objective not in page.content()
+
+
 def test_a_stale_signature_is_nowhere_green(world: World) -> None:
     """After a bound fact changed, run page and gate view show no approval of that gate, and name the change."""
     run = gated_run(world.ledger, world.whole.store, world.whole.folder.parent / "stale", number=9)
@@ -293,11 +318,11 @@ def test_a_stale_signature_is_nowhere_green(world: World) -> None:
     page.goto(f"{world.server.pages}/runs/{run.uid}")
     card = page.locator(".card.gate").first
     expect(card).to_contain_text("signed for older evidence")
-    expect(card).to_contain_text("configuration_digest")
+    expect(card).to_contain_text("Configuration: sha256:")
     assert 0 == page.locator(".card.gate.approve").count()
     page.goto(f"{world.server.pages}/runs/{run.uid}/gates/prepare")
 
-    expect(page.locator(".banner.stale")).to_contain_text("configuration_digest")
+    expect(page.locator(".banner.stale")).to_contain_text("Configuration: sha256:")
     assert 0 == page.locator(".gate-state .icon.approve, .state .icon.approve").count()
 
 

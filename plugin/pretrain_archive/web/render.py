@@ -108,6 +108,8 @@ def label(group: str, name: str) -> Text:
     key = f"{group}.{name}"
     if known(key):
         return say(key)
+    if group == "fact" and name.startswith("configuration."):
+        return Text(name, name)  # a key of the training program: never translated
     if group in WORDS:
         return Text(WORDS[group](name, "en"), WORDS[group](name, "zh-CN"))
     return Text(name, name)
@@ -117,6 +119,16 @@ def verify_command(location: str) -> str:
     """The command that verifies a package at ``location``, ready to paste into a shell."""
     path = unquote(location.removeprefix("file://"))
     return f"python3 -I -S {shlex.quote(f'{path}/verify.py')} --key KEY_FILE {shlex.quote(path)}"
+
+
+def part_text(named: str) -> Text:
+    """A changed part as the gates name it (``fact or item: old → new``), with its title in words."""
+    key, found, rest = named.partition(": ")
+    if not found:
+        return Text(named, named)
+    title = label("item" if "." in key else "fact", key)
+    said = say("gate.part.replaced") if rest == "evidence replaced" else Text(rest, rest)
+    return say("gate.part", title=title, rest=said)
 
 
 @cache
@@ -143,6 +155,7 @@ def _environment() -> jinja2.Environment:
         duration=duration,
         recorded=or_unrecorded,
         verify_command=verify_command,
+        part=part_text,
         check=check_text,
         hint=hint_text,
     )

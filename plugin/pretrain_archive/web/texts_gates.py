@@ -87,6 +87,9 @@ GATES: dict[str, tuple[str, str]] = {
         "Signed for older evidence: this signature no longer counts.",
         "签署的是旧证据：该签署不再有效。",
     ),
+    "gate.stale.more": ("{n} more", "另有 {n} 项"),
+    "gate.part.replaced": ("evidence replaced", "证据已替换"),
+    "gate.part": ("{title}: {rest}", "{title}：{rest}"),
     "gate.stale.names": ("Changed since then", "此后变更"),
     "gate.stale.question": (
         (
@@ -103,8 +106,8 @@ GATES: dict[str, tuple[str, str]] = {
         "您查看了什么，为何如此决定。该内容会与您的名字一并保存。",
     ),
     "gate.answer.ack": (
-        "I have seen that these advisory items are unrecorded",
-        "我已知悉以下建议项未记录",
+        "I have seen that these advisory items are not verified",
+        "我已知悉以下建议项未通过核验",
     ),
     "gate.answer.outcome": ("Outcome", "结果"),
     "gate.answer.airflow": ("Open Airflow's own form", "打开 Airflow 的表单"),
@@ -116,8 +119,8 @@ GATES: dict[str, tuple[str, str]] = {
     "gate.answer.sending": ("Sending…", "正在提交……"),
     "gate.answer.need_reason": ("Give a reason.", "请填写理由。"),
     "gate.answer.need_ack": (
-        "Acknowledge the unrecorded advisory items, or reject.",
-        "请确认未记录的建议项，或选择拒绝。",
+        "Acknowledge the advisory items, or reject.",
+        "请确认以上建议项，或选择拒绝。",
     ),
     "gate.answer.need_outcome": ("Choose an outcome.", "请选择结果。"),
     "gate.answer.400": ("Airflow did not accept the answer: {detail}", "Airflow 未接受该答复：{detail}"),

@@ -12,9 +12,10 @@ import pytest
 # The walk over all routes imports the application, and with it Airflow, into this process.
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-home-"))
 
-from pretrain_archive.ledger.sql import SqlLedger
 from tests.integration.web.api_server import ApiServer, ledger_in, store_in
 from tests.unit.web.gated_run import gated_run
+
+from pretrain_archive.ledger.sql import SqlLedger
 
 ODD_RUN = "odd%2F +/\n<b>\"'é"
 EVIL = "\"><script>alert(1)</script><img src=x onerror=alert(1)>'{{7*7}}"
@@ -43,7 +44,9 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeded]:
         "waiting": gated_run(ledger, store, home / "w2", number=2),
         "odd": gated_run(ledger, store, home / "w3", number=3, dag_run_id=ODD_RUN),
         "evil": gated_run(ledger, store, home / "w4", number=4, objective=EVIL, dag_run_id=EVIL),
-        "other": gated_run(ledger, store, home / "w5", number=5, dag_id="other_dag", objective="Another team's"),
+        "other": gated_run(
+            ledger, store, home / "w5", number=5, dag_id="other_dag", objective="Another team's"
+        ),
     }
     runs["whole"].whole()
     runs["whole"].package()

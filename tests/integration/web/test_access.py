@@ -9,11 +9,18 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-
 from tests.integration.web.conftest import EVIL, ODD_RUN, Seeded
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-EXTRA = ("/docs", "/redoc", "/openapi.json", "/nowhere", "/static/../app.py", "/static/%2e%2e/app.py", "/runs/")
+EXTRA = (
+    "/docs",
+    "/redoc",
+    "/openapi.json",
+    "/nowhere",
+    "/static/../app.py",
+    "/static/%2e%2e/app.py",
+    "/runs/",
+)
 
 
 def routes() -> list[str]:
@@ -27,7 +34,13 @@ def routes() -> list[str]:
 
 def addresses(seeded: Seeded) -> list[str]:
     """Every route with real values, and what an intruder would try beside them."""
-    values = {"run_uid": seeded.whole, "gate": "prepare", "record_id": "rec_x", "name": "archive.css", "path": "x/y"}
+    values = {
+        "run_uid": seeded.whole,
+        "gate": "prepare",
+        "record_id": "rec_x",
+        "name": "archive.css",
+        "path": "x/y",
+    }
     filled = [re.sub(r"\{(\w+)(:path)?\}", lambda m: values[m[1]], path) for path in routes()]
     at = f"/at?dag_id=pretraining_reference&dag_run_id={quote(ODD_RUN, safe='')}"
     return [*filled, at, *EXTRA]
@@ -42,13 +55,17 @@ def everything(seeded: Seeded) -> list[tuple[str, str]]:
 def test_nobody_gets_anything_without_a_login(seeded: Seeded) -> None:
     """Every method at every route, static file and unknown address answers 401 or 403 to the anonymous."""
     with seeded.server.client(None) as client:
-        codes = {(method, path): client.request(method, path).status_code for method, path in everything(seeded)}
+        codes = {
+            (method, path): client.request(method, path).status_code for method, path in everything(seeded)
+        }
 
     assert {} == {at: code for at, code in codes.items() if code not in {401, 403}}
 
 
 @pytest.mark.case("P01")
-@pytest.mark.parametrize("token", ["x", "nonsense", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiIsInJvbGUiOiJhZG1pbiJ9."])
+@pytest.mark.parametrize(
+    "token", ["x", "nonsense", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiIsInJvbGUiOiJhZG1pbiJ9."]
+)
 def test_a_forged_token_opens_nothing(seeded: Seeded, token: str) -> None:
     """A token that Airflow did not sign answers 401 or 403 everywhere."""
     headers = {"Authorization": f"Bearer {token}", "Cookie": f"_token={token}"}
@@ -102,19 +119,23 @@ def test_the_user_of_another_dag_sees_nothing_of_this_one(seeded: Seeded) -> Non
 
     assert 200 == own.status_code
     assert seeded.other in listed
-    assert [] == [uid for uid in (seeded.whole, seeded.waiting, seeded.odd, seeded.evil) if uid in listed + searched]
+    assert [] == [
+        uid for uid in (seeded.whole, seeded.waiting, seeded.odd, seeded.evil) if uid in listed + searched
+    ]
     assert {403} == {answer.status_code for answer in [*there, *absent, at]}
     assert {answer.text for answer in there} == {answer.text for answer in absent}
 
 
 def test_the_runs_of_a_dag_that_airflow_forgot_are_still_listed(seeded: Seeded) -> None:
-    """This Airflow knows no Dag at all; whoever may read any Dag still finds every archived run."""
+    """Airflow knows no Dag here at all; whoever may read any Dag still finds every archived run."""
     with seeded.server.client("carol") as client:
         known = httpx.get(f"{seeded.server.url}/api/v2/dags", cookies=client.cookies, timeout=30).json()
         listed = client.get("/runs").text
 
     assert 0 == known["total_entries"]
-    assert [] == [uid for uid in (seeded.whole, seeded.waiting, seeded.odd, seeded.other) if uid not in listed]
+    assert [] == [
+        uid for uid in (seeded.whole, seeded.waiting, seeded.odd, seeded.other) if uid not in listed
+    ]
 
 
 def test_every_answer_carries_the_security_headers(seeded: Seeded) -> None:
@@ -123,7 +144,9 @@ def test_every_answer_carries_the_security_headers(seeded: Seeded) -> None:
     with seeded.server.client(None) as client:
         answers += [client.get("/runs")]
     with seeded.server.client("bob") as client:
-        answers += [client.get(path) for path in ("/runs", "/nowhere", "/at", "/runs?before=x", "/runs/run_x")]
+        answers += [
+            client.get(path) for path in ("/runs", "/nowhere", "/at", "/runs?before=x", "/runs/run_x")
+        ]
         answers += [client.get("/static/archive.css"), client.post("/runs")]
     seen = {(answer.status_code, answer.headers.get("content-security-policy")) for answer in answers}
     policy = (
@@ -182,7 +205,9 @@ def test_nothing_is_inline_and_nothing_comes_from_outside(seeded: Seeded, which:
     assert {200} == {answer.status_code for answer in answers}
     assert [] == [name for page in pages for name in page.inline]
     assert {"script", "link"} == {name.split()[0] for page in pages for name in page.loaded}
-    assert [] == [n for page in pages for n in page.loaded if not n.split()[1].startswith("/af/pretrain-archive/")]
+    assert [] == [
+        n for page in pages for n in page.loaded if not n.split()[1].startswith("/af/pretrain-archive/")
+    ]
     assert [] == [at for page in pages for at in page.links if not at.startswith(("/af/", "#"))]
 
 
@@ -237,7 +262,9 @@ def test_airflow_shows_the_pages_where_people_look(seeded: Seeded) -> None:
     """The plugin is valid for Airflow: a navigation entry and tabs on Dag run and task instance."""
     with seeded.server.client("admin") as client:
         plugins = httpx.get(f"{seeded.server.url}/api/v2/plugins", cookies=client.cookies, timeout=30).json()
-        errors = httpx.get(f"{seeded.server.url}/api/v2/plugins/importErrors", cookies=client.cookies, timeout=30)
+        errors = httpx.get(
+            f"{seeded.server.url}/api/v2/plugins/importErrors", cookies=client.cookies, timeout=30
+        )
         icon = client.get("/static/icon-light.svg")
     ours = next(plugin for plugin in plugins["plugins"] if plugin["name"] == "pretrain_archive")
 

@@ -52,7 +52,7 @@ def test_a_spike_of_one_step_among_many_is_drawn() -> None:
 
 def test_repeated_steps_are_ghosts_and_the_effective_curve_has_each_step_once() -> None:
     """What a later attempt repeated is drawn apart; the last value is the later attempt's."""
-    first, second = {s: 3.0 for s in range(1, 53)}, {s: 2.0 for s in range(41, 101)}
+    first, second = dict.fromkeys(range(1, 53), 3.0), dict.fromkeys(range(41, 101), 2.0)
     curve = loss_curve(RunView.of("run_x", [batch(1, first), batch(2, second)]))
 
     assert curve is not None

@@ -9,6 +9,7 @@ import pytest
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.api_fastapi.core_api.security import get_user
 from starlette.testclient import TestClient
+from tests.unit.web.gated_run import demo_policy
 
 from pretrain_archive.airflow_plugin import MOUNT, PretrainArchivePlugin
 from pretrain_archive.domain.errors import LedgerUnavailableError
@@ -16,7 +17,6 @@ from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.web.app import create_app
 from pretrain_archive.web.headers import POLICY
-from tests.unit.web.gated_run import demo_policy
 
 
 class Broken:
@@ -62,7 +62,9 @@ def test_without_airflows_login_everything_is_refused(monkeypatch: pytest.Monkey
     client = TestClient(mounted["app"])
 
     assert MOUNT == mounted["url_prefix"]
-    assert {403} == {client.request(method, path).status_code for path in ("/", "/runs", "/static/host.js", "/x/y")}
+    assert {403} == {
+        client.request(method, path).status_code for path in ("/", "/runs", "/static/host.js", "/x/y")
+    }
 
 
 def test_the_pages_are_built_once() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.web.gated_run import UID, GatedRun, demo_policy, gated_run
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import LoadedPolicy
@@ -19,7 +20,6 @@ from pretrain_archive.web.read_gate import GatePage, gate_page, signer
 from pretrain_archive.web.read_run import run_page
 from pretrain_archive.web.read_runs import runs_page
 from pretrain_archive.web.sources import KnownDags, whole_run
-from tests.unit.web.gated_run import UID, GatedRun, demo_policy, gated_run
 
 
 class Known:
@@ -38,7 +38,9 @@ class Known:
         return demo_policy()
 
 
-def gate_of(ledger: Ledger, run: GatedRun, gate: str = "prepare", *, user: str = "bob", role: bool = True) -> GatePage:
+def gate_of(
+    ledger: Ledger, run: GatedRun, gate: str = "prepare", *, user: str = "bob", role: bool = True
+) -> GatePage:
     """The gate's page as ``user`` sees it."""
     return gate_page(Known(ledger), ledger, whole_run(ledger, run.uid), gate, user=user, role_may=role)
 
@@ -109,7 +111,7 @@ def test_a_signature_for_older_evidence_is_stale_and_names_the_change(ledger: Le
         pytest.param("carol", True, False, "does not name you", id="somebody else"),
     ],
 )
-def test_the_page_says_who_may_sign_and_why_not(  # noqa: PLR0917 - a table of cases
+def test_the_page_says_who_may_sign_and_why_not(
     ledger: Ledger, run: GatedRun, user: str, role: bool, may: bool, words: str
 ) -> None:
     """Each person reads whether they may sign, else who can."""

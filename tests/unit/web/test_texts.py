@@ -7,15 +7,15 @@ import string
 from pathlib import Path
 
 import pytest
+from tests.unit.web.gated_run import demo_policy
 
-import pretrain_archive.web as web
+from pretrain_archive import web
 from pretrain_archive.domain.checklists import checklist
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.items import evidence_items
 from pretrain_archive.web.render import label
 from pretrain_archive.web.texts import TEXTS, say
 from pretrain_archive.web.texts_items import CHINESE
-from tests.unit.web.gated_run import demo_policy
 
 FOLDER = Path(web.__path__[0])
 HAN = r"[\u4e00-\u9fff]"
