@@ -34,8 +34,7 @@ def hash_files(folder: Path, entries: Iterable[FileEntry]) -> list[FileDigest]:
 def hash_file(path: Path, *, where: str) -> tuple[int, str]:
     """Size and hex SHA-256 of a regular file; links are not followed. :class:`CheckpointError` otherwise."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
+        with open(path, "rb", opener=_open_no_link) as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise CheckpointError(f"{where}: expected a regular file.")
@@ -46,6 +45,10 @@ def hash_file(path: Path, *, where: str) -> tuple[int, str]:
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise CheckpointError(f"{where} changed while it was read.")
     return after.st_size, digest
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe must not block the reader
 
 
 def changed_since(folder: Path, files: Sequence[FileDigest]) -> list[str]:
