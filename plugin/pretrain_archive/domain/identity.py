@@ -15,6 +15,7 @@ from typing import Self
 
 RUN_UID = re.compile(r"run_[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+REF_TYPE = re.compile(r"[a-z_]+")
 
 
 def uuid7() -> uuid.UUID:
@@ -63,7 +64,7 @@ class Ref:
     version: str = ""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z_]+", self.type):
+        if not REF_TYPE.fullmatch(self.type):
             raise ValueError(f"a reference type is lower-case letters, got {self.type!r}")
         if not self.id or "@" in self.version:
             raise ValueError(

@@ -58,7 +58,8 @@ class Session:
     def all(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Execute and return all rows."""
         self.run(sql, parameters)
-        return list(self._cursor.fetchall())
+        rows: list[tuple[Any, ...]] = self._cursor.fetchall()
+        return rows
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         """Execute and return the first row, or None."""

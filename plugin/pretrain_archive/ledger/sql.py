@@ -11,7 +11,7 @@ from pretrain_archive.domain.identity import Ref, parse_time, utc_now
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger import audit, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
-from pretrain_archive.ledger.engine import Database
+from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.port import Audit, Direction, RunQuery, RunRow, SignedCheckpoint, Trace
 from pretrain_archive.ledger.signing import Signer, VerifyKey
 from pretrain_archive.ledger.tree import StoredTree
@@ -58,14 +58,14 @@ class SqlLedger:
             return []
         self._compare_changed_anchors()
         needs = sum(len(str(draft.payload)) for draft in drafts)
-        records = self.database.attempt(lambda: self._append_once(prepared), needs=needs)
-        if self._auto_seal:
+        records, due = self.database.attempt(lambda: self._append_once(prepared), needs=needs)
+        if due:
             self._seal_after_append()
         return records
 
-    def _append_once(self, prepared: Sequence[Prepared]) -> list[Record]:
+    def _append_once(self, prepared: Sequence[Prepared]) -> tuple[list[Record], bool]:
         with self.database.transaction(write=True) as session:
-            return append_in(session, prepared)
+            return append_in(session, prepared), self._auto_seal and _is_due(session)
 
     def records(
         self,
@@ -98,7 +98,7 @@ class SqlLedger:
 
     def seal_if_due(self) -> SignedCheckpoint | None:
         """Seal if the unsealed window is at its limit; for a timer beside the appends' own sealing."""
-        return self.seal() if self.signer is not None and self._is_due() else None
+        return self.seal() if self.signer is not None and self.database.attempt(self._is_due_now) else None
 
     def proofs(self, positions: Sequence[int], *, size: int) -> dict[int, list[str]]:
         """See ``Ledger.proofs``."""
@@ -144,21 +144,23 @@ class SqlLedger:
                 sealing.check_anchor(self.database, anchor, self.keys)
                 self._seen[anchor.name] = token
 
-    def _is_due(self) -> bool:
-        def read() -> bool:
-            with self.database.transaction() as session:
-                found = sealing.last_checkpoint(session)
-                sealed = found[1].size if found else 0
-                if reading.size_of(session) - sealed >= SEAL_RECORDS:
-                    return True
-                oldest = session.one(_OLDEST_UNSEALED, (sealed,))
-                return oldest is not None and parse_time(utc_now()) - parse_time(str(oldest[0])) >= SEAL_AGE
-
-        return self.database.attempt(read)
+    def _is_due_now(self) -> bool:
+        with self.database.transaction() as session:
+            return _is_due(session)
 
     def _seal_after_append(self) -> None:
         try:
-            self.seal_if_due()
+            self.seal()
         except ArchiveError as problem:
             # The records are committed: the caller's step has succeeded, the open window is the next seal's.
             log.warning("Sealing after an append failed: %s", problem)
+
+
+def _is_due(session: Session) -> bool:
+    """Whether the unsealed window is at its limit of records or age."""
+    found = sealing.last_checkpoint(session)
+    sealed = found[1].size if found else 0
+    if reading.size_of(session) - sealed >= SEAL_RECORDS:
+        return True
+    oldest = session.one(_OLDEST_UNSEALED, (sealed,))
+    return oldest is not None and parse_time(utc_now()) - parse_time(str(oldest[0])) >= SEAL_AGE
