@@ -142,8 +142,8 @@ def build_form(
             "default": False,
             "type": "boolean",
             "title": both(
-                f"I have seen the {len(advisory)} unrecorded advisory items",
-                f"已知悉 {len(advisory)} 项未记录的提示项",
+                f"I have seen the {len(advisory)} open advisory items",
+                f"已知悉 {len(advisory)} 项未核验的提示项",
                 language,
             ),
         }

@@ -60,7 +60,7 @@ def make_snapshot(
         name=request.source_name,
         source_root=resolved.root,
         mode=policy.data.snapshot_mode,
-        include=[*resolved.include, *request.include],
+        include=request.include or resolved.include,
         exclude=[*resolved.exclude, *request.exclude],
         source_id=source.source_id,
         source_uri=resolved.uri,

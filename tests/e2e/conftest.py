@@ -1,0 +1,146 @@
+"""One private Airflow for all end-to-end tests, with policies and small inputs of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pretrain_archive.domain.kinds import Payload, PayloadT
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.service import GateView, gate_view, load_run
+from pretrain_archive.ledger.factory import open_ledger
+from pretrain_archive.ledger.port import RunQuery
+from pretrain_archive.ledger.sql import SqlLedger
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docker" / "local"))  # the tooling's modules are scripts beside each other
+from airflow_client import Question  # noqa: E402 - after the path above
+from private_airflow import PrivateAirflow  # noqa: E402
+
+DAG = "pretraining_reference"
+QUICK = {
+    "model": {"layers": 1, "width": 32, "heads": 2, "context": 64, "previous_bytes": 4},
+    "optimisation": {
+        "steps": 60, "batch": 4, "learning_rate": 0.01, "matrix_learning_rate": 0.04, "warmup": 5,
+        "weight_decay": 0.1, "clip": 1.0,
+    },
+    "seed": 1, "threads": 1, "dtype": "float32", "evaluate_every": 60, "evaluate_bytes": 2048,
+    "report_bytes": 4096, "log_every": 5,
+}  # fmt: skip
+INCLUDE = ["email/*.py", "json/*.py", "asyncio/*.py", "unittest/*.py", "importlib/*.py", "collections/*.py"]
+
+
+def conf(project: str = "quick", **changes: Any) -> dict[str, Any]:
+    """The form's values for a run of seconds: a few modules of the standard library, sixty steps."""
+    return {
+        "project": project, "objective": "Learn the bytes of a few modules in seconds", "configuration": QUICK,
+        "include": INCLUDE, "checkpoint_every": 20, "must_beat_baselines": False, "acceptance_limit": 9.0,
+    } | changes  # fmt: skip
+
+
+def policy_text(project: str, **changes: str) -> str:
+    """The demo's policy for another project, with lines replaced."""
+    text = (ROOT / "dags" / "policies" / "demo.toml").read_text()
+    text = text.partition("[data.mixture]")[0] + "[quotas]" + text.partition("[quotas]")[2]
+    for old, new in {
+        'project = "demo"': f'project = "{project}"',
+        "min_documents = 50": "min_documents = 5",
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    for old, new in changes.items():
+        key = f"{old} = "
+        assert key in text
+        text = "\n".join(f"{key}{new}" if line.startswith(key) else line for line in text.splitlines())
+    return text + "\n"
+
+
+@dataclass
+class House:
+    """A running Airflow, its ledger, and what tests ask of both."""
+
+    air: PrivateAirflow
+
+    def ledger(self) -> SqlLedger:
+        """The ledger, opened afresh, without a key: tests only read."""
+        url = f"sqlite:///{self.air.home}/pretrain_archive/ledger.db"
+        return open_ledger(url, signing_key=None, anchors=[])
+
+    def runs(self, dag_run_id: str) -> list[str]:
+        """The uids of the runs of a DAG run, newest first."""
+        return [row.run_uid for row in self.ledger().runs(RunQuery(dag_run_id=dag_run_id))]
+
+    def view(self, dag_run_id: str) -> RunView:
+        """The newest run of a DAG run as its records tell it."""
+        return load_run(self.ledger(), self.runs(dag_run_id)[0])
+
+    def gate(self, dag_run_id: str, gate: str) -> GateView:
+        """A gate of the newest run of a DAG run."""
+        return gate_view(self.ledger(), self.view(dag_run_id), gate)
+
+    def all(self, dag_run_id: str, model: type[PayloadT]) -> list[PayloadT]:
+        """Every payload of a kind, oldest first."""
+        return [payload for _, payload in self.view(dag_run_id).all(model)]
+
+    def sign(self, question: Question, *, user: str = "bob", option: str = "Approve", **values: Any) -> int:
+        """Answer a question with everything that its form demands; return the status of Airflow's answer."""
+        filled: dict[str, Any] = {"reason": "read and understood"}
+        if "acknowledge" in question.params:
+            filled["acknowledge"] = True
+        if "outcome" in question.params:
+            filled["outcome"] = "register"
+        return self.air.answer(user, question, option=option, values=filled | values).status_code
+
+    def trigger(self, **changes: Any) -> str:
+        """Alice triggers the reference DAG with small inputs."""
+        return self.air.trigger("alice", DAG, conf(**changes))
+
+    def pass_gate(self, dag_run_id: str, gate: str, **values: Any) -> None:
+        """Bob approves a gate."""
+        assert self.sign(self.air.wait_question(DAG, dag_run_id, f"{gate}_gate"), **values) == 200
+
+    def finish(self, dag_run_id: str, gates: tuple[str, ...] = ("prepare", "run", "close")) -> str:
+        """Approve the gates and return the DAG run's final state."""
+        for gate in gates:
+            self.pass_gate(dag_run_id, gate)
+        return self.air.wait_run(DAG, dag_run_id)
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line with this installation's settings."""
+        program = [str(Path(sys.executable).with_name("pretrain-archive")), *words]
+        return subprocess.run(
+            program, env=self.air.environment(), capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def json(self, *words: str) -> Any:
+        """What a command prints with ``--json``."""
+        done = self.command(*words, "--json")
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A private Airflow with the reference DAGs and three projects: quick, hurry (short deadline), typo."""
+    base = tmp_path_factory.mktemp("house")
+    policies = base / "policies"
+    policies.mkdir()
+    (policies / "quick.toml").write_text(policy_text("quick"))
+    (policies / "hurry.toml").write_text(policy_text("hurry", deadline_hours="0.002"))
+    (policies / "alone.toml").write_text(policy_text("alone", prepare='["alice"]'))
+    (policies / "strangers.toml").write_text(policy_text("strangers", prepare='["nobody-here"]'))
+    (policies / "typo.toml").write_text(policy_text("typo").replace("deadline_hours", "deadline_hour"))
+    env = {"AIRFLOW__PRETRAIN_ARCHIVE__POLICIES_FOLDER": str(policies)}
+    with PrivateAirflow(base / "home", dags_folder=ROOT / "dags", env=env) as air:
+        air.wait_dag(DAG)
+        yield House(air=air)
+
+
+__all__ = ["DAG", "House", "Payload", "Record", "conf"]
