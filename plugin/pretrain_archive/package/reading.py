@@ -33,6 +33,7 @@ def read_package(folder: Path, *, key: Path | None = None) -> ReadPackage:
     try:
         outside = verify.parse_key(key.read_bytes()) if key else None
         verifier = verify.Verifier(str(folder), outside)
+        verifier.keep_all = True
         verifier.run()
     except (verify.BadInput, OSError) as error:
         raise PackageError(

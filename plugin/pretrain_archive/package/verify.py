@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gc
 import hashlib
 import json
 import os
@@ -53,6 +54,7 @@ MAX_RECORD, MAX_INDEX, MAX_NOTE = 16 << 20, 512 << 20, 64 << 10
 FOLD_ABOVE = 1000  # more verified records than this are summed up by kind
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+PLAIN_NAME = re.compile(rb"[ -$&-~]+")  # printable ASCII without the percent sign
 HEX64 = re.compile(r"[0-9a-f]{64}")
 KIND = re.compile(r"[a-z_]+\.[a-z_]+")
 RECORD_KEYS = {
@@ -77,6 +79,9 @@ EVIDENCE = {
     "checkpoint.registered": "digest",
 }
 """Kinds of records that rest on bytes outside themselves, and the field with the digest of those bytes."""
+
+MEANT = {"run.opened", "gate.dossier", "gate.decision", "candidate.named", "release.made", *EVIDENCE}
+"""Kinds that are looked at again after their bytes were checked."""
 
 
 class BadInput(Exception):
@@ -387,6 +392,8 @@ class Record(NamedTuple):
 
 def show(name: bytes) -> str:
     """A file name for people and JSON: reversible, without control characters."""
+    if PLAIN_NAME.fullmatch(name):
+        return name.decode("ascii")
     out = []
     for char in name.decode("utf-8", "surrogateescape"):
         if 0xDC80 <= ord(char) <= 0xDCFF:
@@ -418,6 +425,8 @@ class Verifier:
         self.listed: dict[str, dict[str, Any]] = {}
         self.records: list[Record] = []
         self.record_count = 0
+        self.leaf_count = 0
+        self.keep_all = False  # whether every record stays in memory, or only those that are looked at again
         self.note: Note | None = None
         self.references: list[dict[str, Any]] = []
         self.authenticated = False
@@ -469,7 +478,8 @@ class Verifier:
     def place(self, path: bytes, entry: os.DirEntry[bytes], names: dict[str, bytes]) -> str:
         """Sort one entry: ``folder``, ``file`` or ``refused``."""
         text = show(path)
-        flat = unicodedata.normalize("NFC", os.fsdecode(entry.name)).casefold()
+        name = os.fsdecode(entry.name)
+        flat = name.lower() if name.isascii() else unicodedata.normalize("NFC", name).casefold()
         twin = names.setdefault(flat, entry.name)
         if twin != entry.name:
             self.item(text, track_of(text), "names differ in more than case or Unicode form").fault(
@@ -502,7 +512,7 @@ class Verifier:
             raise BadInput("missing")
         if found.st_size > limit:
             raise BadInput("%d bytes, larger than the limit of %d" % (found.st_size, limit))
-        where = os.path.join(self.folder, path.encode())
+        where = self.folder + b"/" + path.encode()
         flags = (
             os.O_RDONLY
             | getattr(os, "O_NOFOLLOW", 0)
@@ -641,6 +651,8 @@ class Verifier:
 
     def read_records(self, leaves: list[tuple[int, str, str]]) -> None:
         """Each record: bytes, leaf, place in the chain. What the manifest says of it is checked here too."""
+        self.keep_all = self.keep_all or len(leaves) <= FOLD_ABOVE
+        self.leaf_count = len(leaves)
         chain = self.item("chain", "gates", "each record names the hash of the one before it, without a gap")
         previous, ids, run_uid = "", set(), self.manifest.get("run_uid")
         for number, (_, kind, leaf) in enumerate(leaves):
@@ -681,7 +693,8 @@ class Verifier:
                 chain.fault("record %d after %s" % (number, previous or "nothing"), str(body["previous"]))
             previous = leaf
             ids.add(str(body["record_id"]))
-            self.records.append(Record(path, kind, body, item))
+            if self.keep_all or kind in MEANT or number >= self.record_count:
+                self.records.append(Record(path, kind, body, item))
         if not leaves:
             chain.gap("records", "none that can be placed in the tree")
 
@@ -910,7 +923,7 @@ class Verifier:
             "log_size": self.note.size if self.note else None,
             "key": "given" if self.key else "none given",
             "counts": {name: sum(item.verdict == name for item in items) for name in ORDER},
-            "records": len(self.records),
+            "records": self.leaf_count,
             "references": {"listed": len(self.references), "looked_at": self.pointers},
             "items": [
                 {
@@ -924,7 +937,7 @@ class Verifier:
     def folded(self) -> list[Item]:
         """The items; above :data:`FOLD_ABOVE` records, verified ones become one item per kind."""
         items = list(self.items.values())
-        if len(self.records) <= FOLD_ABOVE:
+        if self.leaf_count <= FOLD_ABOVE:
             return items
         kept, kinds = [], {}  # type: ignore[var-annotated]
         for item in items:
@@ -1028,6 +1041,7 @@ def table(report: dict[str, Any], *, everything: bool) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """The command line."""
+    gc.disable()  # a short life, many objects, no cycles worth the search
     parser = argparse.ArgumentParser(prog="verify.py", description="Check a package of a training run.")
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", default=os.path.dirname(os.path.abspath(__file__))
