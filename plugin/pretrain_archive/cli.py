@@ -26,7 +26,6 @@ only), 4 refused by policy."""
 
 app = typer.Typer(
     help=HELP,
-    no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -89,7 +88,7 @@ def run_command(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     as_json = wants_json(arguments)
     try:
-        code = app(arguments, standalone_mode=False, prog_name="pretrain-archive")
+        code = app(arguments or ["--help"], standalone_mode=False, prog_name="pretrain-archive")
     except (KeyboardInterrupt, typer.Abort):
         fail("interrupted", "interrupted", "", as_json=as_json)
         return INTERRUPTED

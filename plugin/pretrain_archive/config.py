@@ -6,6 +6,7 @@ where Airflow is loaded or configured, else the default. A set variable therefor
 
 from __future__ import annotations
 
+import configparser
 import os
 import sys
 from pathlib import Path
@@ -98,15 +99,34 @@ def _option(name: str) -> str:
 
 
 def _from_airflow(section: str, name: str) -> str:
-    """The value in Airflow's configuration; Airflow is imported only where it has a configuration to read."""
-    file = os.environ.get("AIRFLOW_CONFIG") or airflow_home() / "airflow.cfg"
-    if "airflow.configuration" not in sys.modules and not Path(file).exists():
-        return ""
+    """The value in Airflow's configuration.
+
+    Where Airflow is not loaded, its file is read without it: importing Airflow takes seconds and lets it write
+    to the standard output of a command. Only a value that Airflow has to fetch (``_cmd``, ``_secret``) needs it.
+    """
+    if "airflow.configuration" not in sys.modules:
+        written = _section(Path(os.environ.get("AIRFLOW_CONFIG") or airflow_home() / "airflow.cfg"), section)
+        if f"{name}_cmd" not in written and f"{name}_secret" not in written:
+            return written.get(name, "")
     try:
         from airflow.configuration import conf  # noqa: PLC0415 - heavy, and often not needed
     except ImportError:
         return ""
     return str(conf.get(section, name, fallback="") or "")
+
+
+def _section(file: Path, section: str) -> dict[str, str]:
+    """What a section of ``airflow.cfg`` says, with environment variables expanded as Airflow does."""
+    parser = configparser.RawConfigParser(strict=False)
+    try:
+        parser.read_string(file.read_text(encoding="utf-8"), source=str(file))
+    except FileNotFoundError:
+        return {}
+    except (configparser.Error, OSError, UnicodeDecodeError) as error:
+        raise InputError("AIRFLOW_CONFIG", str(file), f"cannot be read: {error}") from error
+    if not parser.has_section(section):
+        return {}
+    return {key: os.path.expandvars(value or "").replace("%%", "%") for key, value in parser.items(section)}
 
 
 def _connection_url() -> str:

@@ -8,7 +8,7 @@ import typer
 
 from pretrain_archive.commands.output import Json
 
-quality = typer.Typer(help="Check the quality of data (not available yet).", no_args_is_help=True)
+quality = typer.Typer(help="Check the quality of data (not available yet).")
 
 ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pretrain_archive.commands.output import FINDING, OK, Json, answer, plain, table, verdict_text
+from pretrain_archive.commands.output import FINDING, OK, Json, answer, command, plain, table, verdict_text
 
 if TYPE_CHECKING:
     from pretrain_archive.ledger.port import SignedCheckpoint
 
-app = typer.Typer(help="The verifiable log: check it, anchor it, migrate it.", no_args_is_help=True)
+app = typer.Typer(help="The verifiable log: check it, anchor it, migrate it.")
 
 
-@app.command()
+@command(app)
 def verify(as_json: Json = False) -> None:
     """Read and hash every row again, and compare with signed checkpoints in the database and at the anchors."""
     from pretrain_archive import services  # noqa: PLC0415
@@ -43,7 +43,7 @@ def verify(as_json: Json = False) -> None:
     answer(document, lines, as_json=as_json, code=OK if found.verdict == "verified" else FINDING)
 
 
-@app.command()
+@command(app)
 def anchor(
     every: Annotated[
         float, typer.Option(min=0, help="Repeat after so many seconds until stopped; 0: once.")
@@ -101,7 +101,7 @@ def _checkpoint_line(signed: SignedCheckpoint) -> str:
     )
 
 
-@app.command()
+@command(app)
 def migrate(as_json: Json = False) -> None:
     """Create the ledger's tables or bring them to this release."""
     from pretrain_archive import config  # noqa: PLC0415
@@ -117,7 +117,7 @@ def migrate(as_json: Json = False) -> None:
     answer(document, [f"{name}: {before or 'nothing'} → {after}"], as_json=as_json)
 
 
-@app.command()
+@command(app)
 def recover(
     reason: Annotated[str, typer.Option(help="What happened to the database, for a reader in a year.")],
     as_json: Json = False,

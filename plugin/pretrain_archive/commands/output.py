@@ -7,13 +7,16 @@ error is the answer: ``{"error": {"code", "message", "hint"}}``.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TextIO, TypeVar
 
 import typer
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 OK, FINDING, WRONG_USE, NOT_AUTHENTICATED, REFUSED = 0, 1, 2, 3, 4
 
@@ -23,15 +26,46 @@ MARKS = {"verified": "✔", "changed": "△", "unrecorded": "◌"}
 COLOURS = {"verified": "32", "changed": "33", "unrecorded": "90"}
 
 
+_answers: list[TextIO] = []
+"""The standard output while a command works, kept for its answer."""
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Command], Command]:
+    """Register a command of ``app``; while it works, standard output is kept for its answer.
+
+    Libraries that print or log there (Airflow's logging does) are led to standard error, so that ``--json``
+    stays one document.
+    """
+
+    def register(function: Command) -> Command:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            _answers.append(sys.stdout)
+            try:
+                with contextlib.redirect_stdout(sys.stderr):
+                    return function(*args, **kwargs)
+            finally:
+                _answers.pop()
+
+        app.command(name)(guarded)
+        return function
+
+    return register
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     """Whether ``--json`` stands among the arguments, before ``--``: asked where parsing itself failed."""
     before = list(arguments)[: list(arguments).index("--")] if "--" in arguments else arguments
     return "--json" in before
 
 
+def _standard_output() -> TextIO:
+    return _answers[-1] if _answers else sys.stdout
+
+
 def coloured() -> bool:
     """Whether text may be coloured: standard output is a terminal and NO_COLOR is not set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _standard_output().isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def plain(text: object) -> str:
@@ -45,14 +79,15 @@ def verdict_text(verdict: str) -> str:
     return f"\x1b[{COLOURS[verdict]}m{text}\x1b[0m" if coloured() and verdict in COLOURS else text
 
 
-def answer(document: dict[str, Any], text: Iterable[str], *, as_json: bool, code: int = OK) -> None:
+def answer(document: dict[str, Any], text: Iterable[str], *, as_json: bool, code: int = OK) -> NoReturn:
     """Print the answer and end the command with ``code``."""
+    stream = _standard_output()
     if as_json:
-        print(json.dumps(document, ensure_ascii=False, indent=1, sort_keys=False))
+        print(json.dumps(document, ensure_ascii=False, indent=1), file=stream)
     else:
         for line in text:
-            print(line)
-    sys.stdout.flush()
+            print(line, file=stream)
+    stream.flush()
     raise typer.Exit(code)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pretrain_archive.commands.output import FINDING, OK, Json, answer, plain, size_text, table
+from pretrain_archive.commands.output import FINDING, OK, Json, answer, command, plain, size_text, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pretrain_archive.ledger.port import Ledger
     from pretrain_archive.retention.files import ArtifactFiles
 
-app = typer.Typer(help="What policy lets go, and letting it go.", no_args_is_help=True)
+app = typer.Typer(help="What policy lets go, and letting it go.")
 
 
 def _policies() -> dict[str, LoadedPolicy]:
@@ -43,7 +43,7 @@ def _caller(command: str) -> tuple[Actor, Origin]:
     return Actor(type="cli", name=getpass.getuser()), call
 
 
-@app.command("plan")
+@command(app, "plan")
 def make(as_json: Json = False) -> None:
     """Work out what may be deleted now and what stays, and record it as a plan; nothing is deleted."""
     from pretrain_archive import services  # noqa: PLC0415
@@ -63,7 +63,7 @@ def make(as_json: Json = False) -> None:
     answer(document, lines, as_json=as_json)
 
 
-@app.command()
+@command(app)
 def apply(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Digest of a recorded plan, or its beginning.")],
     as_json: Json = False,

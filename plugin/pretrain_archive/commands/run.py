@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pretrain_archive.commands.output import FINDING, OK, WRONG_USE, Json, answer, plain, table, verdict_text
+from pretrain_archive.commands.output import (
+    FINDING,
+    OK,
+    WRONG_USE,
+    Json,
+    answer,
+    command,
+    plain,
+    table,
+    verdict_text,
+)
 
 if TYPE_CHECKING:
     from pretrain_archive.domain.run_view import RunView
     from pretrain_archive.ledger.port import Ledger
 
-app = typer.Typer(help="Runs as the ledger tells them.", no_args_is_help=True)
+app = typer.Typer(help="Runs as the ledger tells them.")
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run uid, the end of one, or an Airflow run id.")]
 
@@ -35,7 +45,7 @@ def find_run(ledger: Ledger, name: str) -> RunView:
     raise InputError("RUN", name, problem, hint="List runs with: pretrain-archive run list")
 
 
-@app.command("list")
+@command(app, "list")
 def list_runs(
     search: Annotated[str, typer.Option(help="Only runs whose texts contain this.")] = "",
     project: Annotated[str, typer.Option(help="Only runs of this project.")] = "",
@@ -77,7 +87,7 @@ def list_runs(
     answer({"runs": runs}, text, as_json=as_json)
 
 
-@app.command()
+@command(app)
 def show(run: RunName, as_json: Json = False) -> None:
     """One run: its three tracks item by item, gates, people and verdicts."""
     from pretrain_archive import services  # noqa: PLC0415
@@ -177,11 +187,12 @@ def _outcome(view: RunView) -> dict[str, Any] | None:
     return closed.to_json() if closed else None
 
 
-@app.command()
+@command(app)
 def trace(
     thing: Annotated[str, typer.Argument(metavar="ID", help="TYPE:NAME[@VERSION], or a run.")],
     direction: Annotated[
-        str, typer.Option(help="backward: what it rests on; forward: what rests on it.")
+        Literal["backward", "forward"],
+        typer.Option(help="backward: what it rests on; forward: what rests on it."),
     ] = "backward",
     limit: Annotated[int, typer.Option(min=1, help="Stop after so many nodes.")] = 5000,
     as_json: Json = False,
@@ -191,16 +202,14 @@ def trace(
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
     from pretrain_archive.domain.identity import Ref  # noqa: PLC0415
 
-    if direction not in {"backward", "forward"}:
-        raise InputError("--direction", direction, "neither backward nor forward")
     ledger = services.open_ledger()
     try:
         start = Ref.parse(thing) if ":" in thing else Ref(type="run", id=find_run(ledger, thing).run_uid)
     except ValueError as error:
         raise InputError("ID", thing, str(error), hint="Write for example snapshot:corpus@3.") from error
-    found = ledger.trace(start, direction=direction, max_nodes=limit)  # type: ignore[arg-type]
-    other = "forward" if direction == "backward" else "backward"
-    if not found.edges and not ledger.trace(start, direction=other, max_nodes=1).edges:  # type: ignore[arg-type]
+    found = ledger.trace(start, direction=direction, max_nodes=limit)
+    other: Literal["backward", "forward"] = "forward" if direction == "backward" else "backward"
+    if not found.edges and not ledger.trace(start, direction=other, max_nodes=1).edges:
         raise InputError(
             "ID", thing, "no edge of the ledger names it", hint="Write for example snapshot:corpus@3."
         )
@@ -218,7 +227,7 @@ def trace(
     answer(document, map(plain, lines), as_json=as_json, code=FINDING if found.truncated else OK)
 
 
-@app.command()
+@command(app)
 def diff(
     runs: Annotated[
         list[str], typer.Argument(metavar="RUN RUN…", help="The first is compared with each other.")

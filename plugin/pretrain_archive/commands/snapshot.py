@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ from pretrain_archive.commands.output import (
     OK,
     Json,
     answer,
+    command,
     hashing_progress,
     plain,
     size_text,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pretrain_archive.ledger.port import Ledger
     from pretrain_archive.storage.port import ObjectStore
 
-app = typer.Typer(help="Immutable data versions.", no_args_is_help=True)
+app = typer.Typer(help="Immutable data versions.")
 
 Store = Annotated[
     str, typer.Option("--store", metavar="URI", help="Object store; default: the configured one.")
@@ -51,12 +52,14 @@ def split_name(text: str) -> tuple[str, int | None]:
     return name, int(version) if at else None
 
 
-@app.command()
+@command(app)
 def create(  # noqa: PLR0917 - typer passes options by name
     source: Annotated[str, typer.Argument(metavar="SRC", help="Folder or file:// URL to read.")],
     name: Annotated[str, typer.Option("--name", help="Name of the snapshot.")],
     store: Store = "",
-    mode: Annotated[str, typer.Option(help="copy keeps the bytes, reference only their digests.")] = "copy",
+    mode: Annotated[
+        Literal["copy", "reference"], typer.Option(help="copy keeps the bytes, reference only their digests.")
+    ] = "copy",
     include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Take only these paths.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Leave these paths out.")] = None,
     as_json: Json = False,
@@ -74,7 +77,7 @@ def create(  # noqa: PLR0917 - typer passes options by name
             services.open_ledger(),
             name=name,
             source_root=resolve_source(source).root,
-            mode=mode,  # type: ignore[arg-type]  # create_snapshot itself names a wrong mode
+            mode=mode,
             actor=Actor(type="cli", name=getpass.getuser()),
             origin=Origin(dag_id="cli", dag_run_id=new_id("call"), task_id="snapshot_create"),
             include=include or (),
@@ -97,7 +100,7 @@ def create(  # noqa: PLR0917 - typer passes options by name
     answer(document, [f"{line}  ({state})", made.manifest_digest], as_json=as_json)
 
 
-@app.command()
+@command(app)
 def verify(
     snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
     store: Store = "",
