@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pretrain_archive.artifacts.pointers import list_checkpoints
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint
 from pretrain_archive.compute.events import CheckpointEvent
 from pretrain_archive.compute.ingest import OnCheckpoint
@@ -71,26 +72,18 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str) -> Registered:
         raise RefusedError(f"run {run_uid} was never launched", hint="Run the task 'gpu_launch' first.")
     kept: list[CheckpointRegistered] = []
     refused: list[str] = []
-    for path, step in _steps(folder):
-        known = next((c for _, c in view.all(CheckpointRegistered) if c.step == step), None)
-        claim = claim_of(view, attempt=known.attempt if known else view.attempts, step=step, tokens=None)
+    for found in list_checkpoints(folder):
+        known = [c for _, c in view.all(CheckpointRegistered) if c.step == found.step]
+        attempt = found.attempt or (known[-1].attempt if known else view.attempts)
+        claim = claim_of(view, attempt=attempt, step=found.step, tokens=None)
         try:
-            kept.append(register_checkpoint(ledger, path, claim, actor=caller.actor, origin=caller.origin))
+            made = register_checkpoint(ledger, found.folder, claim, actor=caller.actor, origin=caller.origin)
+            kept.append(made)
         except CheckpointError as error:
-            refused.append(f"step {step}: {error.message}")
+            refused.append(f"step {found.step}: {error.message}")
     if not kept:
         raise CheckpointError(
             f"no complete checkpoint in {folder}" + (f": {'; '.join(refused)}" if refused else "."),
             hint="Let the program write at least one checkpoint.",
         )
     return Registered(kept=tuple(kept), refused=tuple(refused))
-
-
-def _steps(folder: Path) -> list[tuple[Path, int]]:
-    """Checkpoint folders with the step in their name, in order of the number."""
-    found = []
-    for path in folder.iterdir() if folder.is_dir() else ():
-        digits = path.name.rpartition("_")[2]
-        if path.is_dir() and not path.is_symlink() and digits.isdigit():
-            found.append((path, int(digits)))
-    return sorted(found, key=lambda pair: pair[1])
