@@ -141,7 +141,7 @@ def test_ledger_verify_names_the_changed_row(home: MakeHome) -> None:
     record_id, text = database.execute(
         "SELECT record_id, stored FROM pretrain_archive_record WHERE position = 3"
     ).fetchone()
-    changed = text.replace(b'python-stdlib', b'python-stdlob', 1)
+    changed = text.replace(b"python-stdlib", b"python-stdlob", 1)
     assert changed != text
     database.execute("UPDATE pretrain_archive_record SET stored = ? WHERE position = 3", (changed,))
     database.commit()
