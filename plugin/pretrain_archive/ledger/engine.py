@@ -24,6 +24,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from pretrain_archive.domain.errors import InputError, LedgerError, LedgerUnavailableError
 
 BUSY_SECONDS = 30.0
+CONNECT_SECONDS = 10
 APPEND_LOCK = 0x7072_6574_7261_696E  # "pretrain" in ASCII: any constant of our own serves
 SEAL_LOCK = APPEND_LOCK + 1
 WAL_SAFE = (3, 51, 3)
@@ -122,6 +123,15 @@ class Database:
                 time.sleep(random.uniform(0.01, 0.05) * 2 ** (_RETRIES - left))  # noqa: S311 - only spreads retries
         raise AssertionError  # the loop returns or raises
 
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Translate driver errors of a block that is not repeated."""
+        try:
+            yield
+        except (DBAPIError, self._driver_error()) as problem:
+            cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
+            raise self._translated(cause, 0) from problem
+
     def _translated(self, problem: BaseException, needs: int) -> LedgerError:
         state = getattr(problem, "sqlstate", None) or ""
         text = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
@@ -167,7 +177,16 @@ def make_engine(url: str) -> Engine:
             engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
             event.listen(engine, "connect", _prepare_sqlite)
         else:
-            engine = create_engine(parsed, pool_pre_ping=True, pool_size=2, max_overflow=8)
+            engine = create_engine(
+                parsed,
+                pool_pre_ping=True,
+                pool_size=2,
+                max_overflow=8,
+                # What is read under the lock must be what is committed now, whatever the server's default.
+                isolation_level="READ COMMITTED",
+                connect_args={"connect_timeout": CONNECT_SECONDS},
+            )
+            event.listen(engine, "connect", _prepare_postgres)
     except (NoSuchModuleError, ImportError) as problem:
         raise InputError("database_url", parsed.drivername, "names an unknown database") from problem
     if engine.dialect.name not in {"sqlite", "postgresql"}:
@@ -185,6 +204,12 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
         connection.execute("PRAGMA journal_mode=DELETE").fetchall()
         connection.execute("PRAGMA synchronous=EXTRA")
     connection.execute("PRAGMA mmap_size=0").fetchall()
+
+
+def _prepare_postgres(connection: Any, _: Any) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = {int(BUSY_SECONDS * 1000)}")
+    connection.commit()
 
 
 def _forget_after_fork(engine: Engine) -> None:

@@ -32,6 +32,7 @@ def recover(ledger: SqlLedger, *, person: str, reason: str) -> list[Record]:
         )
     newest = _newest_statements(ledger)
     records = ledger.database.attempt(lambda: _append(ledger, newest, person=person, reason=reason))
+    ledger.forget()
     ledger.seal()
     return records
 
@@ -63,7 +64,7 @@ def _append(
             for ordinal, checkpoint in enumerate(contradicting.values())
             if not sealing.superseded(session, checkpoint)
         ]
-        return append_in(session, [prepare(draft) for draft in drafts], check_tail=False)
+        return append_in(session, [prepare(draft) for draft in drafts], at_least=None)
 
 
 def _contradicts(session: Session, checkpoint: SignedCheckpoint) -> bool:

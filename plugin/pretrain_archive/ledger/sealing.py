@@ -40,12 +40,9 @@ _HINT = "Run 'pretrain-archive ledger verify'; to go on after a loss sign a reco
 def seal_lock(database: Database) -> Iterator[None]:
     """One sealer at a time, without holding up appends: anchors see checkpoints in order."""
     if database.postgres:
-        with database.engine.connect() as connection:
-            connection.exec_driver_sql(f"SELECT pg_advisory_lock({SEAL_LOCK})")
-            try:
-                yield
-            finally:
-                connection.exec_driver_sql(f"SELECT pg_advisory_unlock({SEAL_LOCK})")
+        with database.translated(), database.transaction() as session:
+            session.run("SELECT pg_advisory_xact_lock(?)", (SEAL_LOCK,))
+            yield
         return
     path = sqlite_path(database.engine)
     if path is None:

@@ -50,6 +50,7 @@ class SqlLedger:
         self.anchors = tuple(anchors)
         self._auto_seal = auto_seal and signer is not None
         self._seen: dict[str, object] = {}
+        self._size = 0
 
     def append(self, drafts: Sequence[Draft]) -> list[Record]:
         """See ``Ledger.append``."""
@@ -59,13 +60,15 @@ class SqlLedger:
         self._compare_changed_anchors()
         needs = sum(len(str(draft.payload)) for draft in drafts)
         records, due = self.database.attempt(lambda: self._append_once(prepared), needs=needs)
+        self._size = max(self._size, *(record.position + 1 for record in records))
         if due:
             self._seal_after_append()
         return records
 
     def _append_once(self, prepared: Sequence[Prepared]) -> tuple[list[Record], bool]:
         with self.database.transaction(write=True) as session:
-            return append_in(session, prepared), self._auto_seal and _is_due(session)
+            records = append_in(session, prepared, at_least=self._size)
+            return records, self._auto_seal and _is_due(session)
 
     def records(
         self,
@@ -113,6 +116,11 @@ class SqlLedger:
     def audit(self) -> Audit:
         """Verify the whole log against this ledger's anchors and keys."""
         return audit.audit(self.database, anchors=self.anchors, keys=self.keys)
+
+    def forget(self) -> None:
+        """Forget how many records were seen and which anchors were compared, after a signed recovery."""
+        self._size = 0
+        self._seen.clear()
 
     def close(self) -> None:
         """Give up the connections; the ledger stays usable and opens new ones."""

@@ -45,7 +45,7 @@ _RUN = (
 )
 _BY_KEY = "SELECT {key}, position, leaf, stored FROM pretrain_archive_record WHERE {key} IN ({marks})"
 _TAIL = "SELECT position, recorded_at FROM pretrain_archive_record ORDER BY position DESC LIMIT 1"
-_LAST_CHECKPOINT = "SELECT size, root FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
+_LAST_CHECKPOINT = "SELECT size FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
 _HEAD = "SELECT sequence, leaf FROM pretrain_archive_record WHERE stream = ? ORDER BY sequence DESC LIMIT 1"
 _RUN_OPENED = (
     "SELECT r.record_id FROM pretrain_archive_run u JOIN pretrain_archive_record r ON r.position = u.position "
@@ -100,12 +100,16 @@ def prepare(draft: Draft) -> Prepared:
     )
 
 
-def append_in(session: Session, prepared: Sequence[Prepared], *, check_tail: bool = True) -> list[Record]:
-    """Place prepared drafts in the log; ``session`` holds the append lock. See ``Ledger.append``."""
+def append_in(session: Session, prepared: Sequence[Prepared], *, at_least: int | None = 0) -> list[Record]:
+    """Place prepared drafts in the log; ``session`` holds the append lock. See ``Ledger.append``.
+
+    ``at_least`` is the number of records that the caller has seen; None leaves out every comparison with
+    what was there before, for a recovery.
+    """
     tail = session.one(_TAIL)
     batch = _Batch(position=int(tail[0]) + 1 if tail else 0, now=utc_now())
-    if check_tail:
-        _refuse_behind_checkpoint(session, batch.position)
+    if at_least is not None:
+        _refuse_behind(session, batch.position, at_least)
     known = _by_key(session, "idempotency_key", [item.key for item in prepared])
     new = [item for item in prepared if item.key not in known]
     uniques = [item.unique for item in new if item.unique is not None]
@@ -279,11 +283,15 @@ def _refuse_taken(session: Session, item: Prepared, taken: Mapping[bytes, Record
             )
 
 
-def _refuse_behind_checkpoint(session: Session, size: int) -> None:
+def _refuse_behind(session: Session, size: int, at_least: int) -> None:
+    """Refuse where the database holds fewer records than its last checkpoint or this process has seen."""
     row = session.one(_LAST_CHECKPOINT)
-    if row is not None and int(row[0]) > size:
+    signed = int(row[0]) if row else 0
+    if size < max(signed, at_least):
+        who = (
+            f"its last checkpoint was signed over {signed}" if signed > size else f"{at_least} were seen here"
+        )
         raise BehindAnchorError(
-            f"The database holds {size} records, but its last checkpoint was signed over {row[0]}: "
-            "records were removed.",
+            f"The database holds {size} records, but {who}: records were removed, or an old copy was restored.",
             hint="Restore the newest copy, or sign a recovery record ('pretrain-archive ledger recover').",
         )

@@ -369,8 +369,12 @@ def test_restored_file_is_refused(tmp_path: Path, sqlite_template: Path) -> None
         old.backup(live)
     with pytest.raises(BehindAnchorError, match="removed"):
         place.open().append([draft(2)])
+    with pytest.raises(BehindAnchorError, match="2 were seen here"):
+        ledger.append([draft(3)])
     with pytest.raises(BehindAnchorError, match="removed"):
         ledger.seal()
+    recover(ledger, person="carol", reason="old copy")
+    assert 2 == ledger.append([draft(4)])[0].position
 
 
 def test_recovery_goes_on_and_stays_visible(place: Place, filled: SqlLedger) -> None:

@@ -1,0 +1,121 @@
+"""Options are read from the environment first, and their defaults live in AIRFLOW_HOME."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pretrain_archive import config
+from pretrain_archive.domain.errors import InputError
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty AIRFLOW_HOME with a space in its name, and no option set."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("AIRFLOW"):
+            monkeypatch.delenv(name)
+    folder = tmp_path / "air flow"
+    folder.mkdir()
+    monkeypatch.setenv("AIRFLOW_HOME", str(folder))
+    return folder
+
+
+def set_option(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Set an option by its environment variable."""
+    monkeypatch.setenv(f"AIRFLOW__PRETRAIN_ARCHIVE__{name}", value)
+
+
+def test_defaults_live_in_airflow_home(home: Path) -> None:
+    """Without any option everything is below AIRFLOW_HOME."""
+    own = home / "pretrain_archive"
+    assert f"sqlite:///{own}/ledger.db" == config.database_url()
+    assert own / "ledger.key" == config.signing_key()
+    assert (own / "ledger.pub",) == config.public_keys()
+    assert ((own / "anchors").as_uri(),) == config.anchors()
+    assert (own / "store").as_uri() == config.store_url()
+    assert own / "work" == config.work_folder()
+    assert "en" == config.language()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read", "expected"),
+    [
+        pytest.param(
+            "DATABASE_URL",
+            "postgresql://u:p%25@h/d",
+            config.database_url,
+            "postgresql://u:p%25@h/d",
+            id="database_url",
+        ),
+        pytest.param("SIGNING_KEY", "/etc/key", config.signing_key, Path("/etc/key"), id="signing_key"),
+        pytest.param(
+            "PUBLIC_KEYS",
+            "/a.pub, /b.pub,",
+            config.public_keys,
+            (Path("/a.pub"), Path("/b.pub")),
+            id="public_keys",
+        ),
+        pytest.param(
+            "ANCHORS", "file:///a, s3://b/c", config.anchors, ("file:///a", "s3://b/c"), id="anchors"
+        ),
+        pytest.param("STORE_URL", "s3://bucket/x", config.store_url, "s3://bucket/x", id="store_url"),
+        pytest.param("WORK_FOLDER", "/scratch", config.work_folder, Path("/scratch"), id="work_folder"),
+        pytest.param(
+            "POLICIES_FOLDER", "/policies", config.policies_folder, Path("/policies"), id="policies_folder"
+        ),
+        pytest.param("LANGUAGE", "zh-CN", config.language, "zh", id="language"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_environment_wins(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, read: object, expected: object
+) -> None:
+    """Each option is read from its environment variable."""
+    set_option(monkeypatch, name, value)
+    assert callable(read)
+    assert expected == read()
+
+
+@pytest.mark.usefixtures("home")
+def test_policies_are_beside_the_dags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policies' default follows Airflow's DAG folder."""
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", "/some/dags")
+    assert Path("/some/dags/policies") == config.policies_folder()
+
+
+@pytest.mark.usefixtures("home")
+def test_connection_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Airflow Connection is used where no URL is set."""
+    monkeypatch.setenv("AIRFLOW_CONN_PRETRAIN_ARCHIVE_DEFAULT", "postgresql://u@h/ledger")
+    assert "postgresql://u@h/ledger" == config.database_url()
+    set_option(monkeypatch, "DATABASE_URL", "sqlite:////x.db")
+    assert "sqlite:////x.db" == config.database_url()
+
+
+@pytest.mark.usefixtures("home")
+def test_unknown_language_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A language that pages do not speak is an error of the option."""
+    set_option(monkeypatch, "LANGUAGE", "fr")
+    with pytest.raises(InputError, match="language"):
+        config.language()
+
+
+def test_airflow_is_not_imported_without_need(home: Path) -> None:
+    """Reading defaults costs no import of Airflow, and neither does an option of its file."""
+    program = (
+        "import sys; from pretrain_archive import config as c; print(c.store_url(), 'airflow' in sys.modules)"
+    )
+
+    def read() -> list[str]:
+        done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+        return done.stdout.split()[-2:]
+
+    assert [(home / "pretrain_archive" / "store").as_uri(), "False"] == read()
+    (home / "airflow.cfg").write_text("[pretrain_archive]\nstore_url = s3://from/file\n")
+    assert ["s3://from/file", "False"] == read()
