@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
 from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
+from pretrain_archive.compute.intent import check_intent
 from pretrain_archive.compute.leftovers import end_leftovers
 from pretrain_archive.compute.log import LogTail
 from pretrain_archive.compute.outcome import Outcome, conclude
@@ -33,31 +34,6 @@ END_SECONDS = 4.5
 FINAL_SECONDS = 15.0
 Progress = Callable[[str], None]
 ShouldStop = Callable[[], str]
-
-
-def check_intent(spec: JobSpec, intent: Record, ledger: Ledger) -> None:
-    """Fail closed: only a consumed launch token of exactly this attempt, not used yet, may start a process."""
-    if (intent.kind, intent.stream, intent.attempt) != ("launch.intended", spec.run_uid, spec.attempt):
-        raise RefusedError(
-            "no process was started: the launch intent is not of this attempt",
-            reasons=(
-                f"expected launch.intended of {spec.run_uid} attempt {spec.attempt}",
-                f"got {intent.kind} of {intent.stream} attempt {intent.attempt}",
-            ),
-            hint="Consume a launch token for this attempt first.",
-        )
-    names = ("launch.intended", "attempt.started", "attempt.ended")
-    known = [r for r in ledger.records(streams=[spec.run_uid], kinds=names) if r.attempt == spec.attempt]
-    if not any(r.kind == "launch.intended" and r.record_id == intent.record_id for r in known):
-        raise RefusedError(
-            "no process was started: the ledger does not hold this launch intent",
-            hint="Consume a launch token for this attempt first.",
-        )
-    if used := [r.kind for r in known if r.kind != "launch.intended"]:
-        raise RefusedError(
-            f"no process was started: attempt {spec.attempt} has been used", reasons=tuple(used),
-            hint="A launch token starts one process once; consume a new one for the next attempt.",
-        )  # fmt: skip
 
 
 class LocalLaunch:
