@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pretrain_archive.artifacts.verification import newest_verified
+from pretrain_archive.compute.cost import spent_seconds
 from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.compute.local import LocalLaunch
-from pretrain_archive.compute.recovery import close_lost_attempts
+from pretrain_archive.compute.recovery import close_lost_attempts, repeated_failure
 from pretrain_archive.compute.spec import JobSpec
 from pretrain_archive.data.materialise import materialise
 from pretrain_archive.data.verify import verify_snapshot
@@ -23,8 +24,9 @@ from pretrain_archive.domain.kinds import (
     SplitCreated,
 )
 from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.gates.permit import LaunchPermit, Observed, consume_permit, derive_permit, minutes_used
+from pretrain_archive.gates.permit import LaunchPermit, Observed, consume_permit, derive_permit
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.checkpoints import registrar
@@ -65,6 +67,7 @@ def launch(
     view = run_of(ledger, caller, run_uid)
     if view.opened is None or view.latest(ConfigurationDeclared) is None:
         raise RefusedError("no launch", reasons=("the configuration is unrecorded",))
+    _refuse_repetition(ledger, caller, view)
     code = read_code(_config(view).command)
     permit = _permit(ledger, caller, view, bench, code)
     manifest = _data(view, bench, caller, folder / "data")
@@ -81,6 +84,23 @@ def launch(
     )  # fmt: skip
     hold(job)
     return job.run()
+
+
+def _refuse_repetition(ledger: Ledger, caller: Caller, view: RunView) -> None:
+    """No further attempt where the last ones came no further: a person has to look first (R094)."""
+    fired = repeated_failure(view, _config(view).stop)
+    if fired is None:
+        return
+    known = [stop for _, stop in view.all(StopFired)]
+    if fired not in known:
+        ledger.append([
+            Draft(stream=view.run_uid, kind="stop.fired", payload=fired.to_json(), actor=caller.actor,
+                  origin=caller.origin, attempt=fired.attempt)
+        ])  # fmt: skip
+    raise RefusedError(
+        "no launch: the same failure repeats", reasons=(fired.observed,),
+        hint="Look at the log of the last attempts; then trigger a new run with what you change.",
+    )  # fmt: skip
 
 
 def _config(view: RunView) -> ConfigurationDeclared:
@@ -150,7 +170,7 @@ def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, folde
         declared=declared.environment if declared else None,
         drift=policy.environment.drift,
         target_steps=_target(config),
-        spent_seconds=minutes_used(view) * 60,
+        spent_seconds=spent_seconds(view),
     )
 
 
