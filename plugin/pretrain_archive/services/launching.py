@@ -22,6 +22,7 @@ from pretrain_archive.domain.kinds import (
     ConfigurationDeclared,
     EnvironmentDeclared,
     SplitCreated,
+    StopFired,
 )
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft
