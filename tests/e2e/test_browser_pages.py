@@ -22,8 +22,16 @@ pytestmark = [
     pytest.mark.skipif(not installed(), reason="Chromium is not installed (apt-get install chromium)"),
 ]
 EVIL = "\"><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-TOKENS = {"--bg": "bg", "--fg": "fg", "--border": "border", "--brand": "brand-solid", "--verified": "success-solid",
-          "--changed": "warning-solid", "--refused": "failed-solid", "--waiting": "awaiting_input-solid"}  # fmt: skip
+TOKENS = {
+    "--bg": "bg",
+    "--fg": "fg",
+    "--border": "border",
+    "--brand": "brand-solid",
+    "--verified-text": "success-fg",
+    "--changed-text": "warning-fg",
+    "--refused-text": "failed-fg",
+    "--waiting-text": "awaiting_input-fg",
+}
 
 
 @dataclass
@@ -128,6 +136,43 @@ def test_the_theme_follows_airflow_at_once(world: World) -> None:
 
     assert seen["light"] != seen["dark"]
     assert [] == [said for said in problems if "pretrain-archive" in said or "Content Security" in said]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_marks_and_words_stand_out(world: World, theme: str) -> None:
+    """In Airflow's own colours, marks of verdicts reach 3:1 and words 4.5:1 against the background."""
+    page = world.page(color_scheme=theme)
+    page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    frame = in_airflow(world, page)
+    ratios = frame.evaluate(
+        """(names) => {
+          const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+          const light = (name) => {
+            const probe = document.body.appendChild(document.createElement("i"));
+            probe.style.color = `var(${name})`;
+            canvas.fillStyle = getComputedStyle(probe).color;
+            probe.remove();
+            canvas.fillRect(0, 0, 1, 1);
+            const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map((v) => v / 255)
+              .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const ground = light("--bg");
+          return Object.fromEntries(names.map((name) => {
+            const [high, low] = [light(name), ground].sort((a, b) => b - a);
+            return [name, (high + 0.05) / (low + 0.05)];
+          }));
+        }""",
+        [
+            f"--{n}{t}"
+            for n in ("verified", "changed", "unrecorded", "refused", "waiting")
+            for t in ("", "-text")
+        ]
+        + ["--fg", "--fg-muted", "--brand-fg"],
+    )
+    weak = {n: round(r, 2) for n, r in ratios.items() if r < (4.5 if "-text" in n or "fg" in n else 3.0)}
+
+    assert {} == weak
 
 
 def test_the_language_follows_airflow_without_a_reload(world: World) -> None:

@@ -4,12 +4,12 @@
 "use strict";
 (function () {
   const root = document.documentElement;
+  /* The marks of the verdicts stay ours: the host's solid colours are too dark on its dark background (below 3:1). */
   const COLOURS = {
     "--bg": "bg", "--bg-subtle": "bg-subtle", "--bg-muted": "bg-muted", "--fg": "fg", "--fg-muted": "fg-muted",
     "--border": "border", "--brand": "brand-solid", "--brand-contrast": "brand-contrast", "--brand-fg": "brand-fg",
-    "--verified": "success-solid", "--verified-text": "success-fg", "--changed": "warning-solid",
-    "--changed-text": "warning-fg", "--refused": "failed-solid", "--refused-text": "failed-fg",
-    "--waiting": "awaiting_input-solid", "--waiting-text": "awaiting_input-fg",
+    "--verified-text": "success-fg", "--changed-text": "warning-fg", "--refused-text": "failed-fg",
+    "--waiting-text": "awaiting_input-fg",
   };
 
   function attempt(read) {
