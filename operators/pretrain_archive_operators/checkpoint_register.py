@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from pretrain_archive.services.caller import Caller
 
 MOST_REFUSED = 5
+MOST_LISTED = 50
+"""The newest ones are listed for mapped evaluations: 50 ids stay well below the limit of XCom."""
 
 
 class CheckpointRegisterOperator(ArchiveOperator):
@@ -19,7 +21,7 @@ class CheckpointRegisterOperator(ArchiveOperator):
     """
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
-        """Return ``registered, newest_step, newest_digest, checkpoint_id, refused``."""
+        """Return ``registered, newest_step, newest_digest, checkpoint_id, checkpoint_ids, refused``."""
         from pretrain_archive.services.checkpoints import register_all  # noqa: PLC0415 (heavy)
 
         found = register_all(self.ledger, caller, run_uid)
@@ -29,5 +31,6 @@ class CheckpointRegisterOperator(ArchiveOperator):
             "newest_step": newest.step,
             "newest_digest": newest.digest,
             "checkpoint_id": newest.checkpoint_id,
+            "checkpoint_ids": [made.checkpoint_id for made in found.kept[-MOST_LISTED:]],
             "refused": [text[:300] for text in found.refused[:MOST_REFUSED]],
         }

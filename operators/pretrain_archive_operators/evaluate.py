@@ -17,7 +17,18 @@ class EvaluateOperator(ArchiveOperator):
 
     The rules were fixed before the launch. What is missing, repeated, contradictory or not finite is flagged
     and cannot pass. The checkpoint is named as candidate, kept or dropped, with the reason.
+
+    Mapped over checkpoints, each result is recorded under its checkpoint's id, never by place in the list; an
+    empty list evaluates nothing, and the run gate shows that as unrecorded.
+
+    :param checkpoint_id: the checkpoint; by default the newest verified one.
     """
+
+    template_fields = ("run_uid", "checkpoint_id")
+
+    def __init__(self, *, checkpoint_id: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.checkpoint_id = checkpoint_id
 
     _process: subprocess.Popen[bytes] | None = None
 
@@ -26,8 +37,17 @@ class EvaluateOperator(ArchiveOperator):
         from pretrain_archive.services.evaluating import evaluate  # noqa: PLC0415 (heavy)
         from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
 
-        done = evaluate(self.ledger, self.store, caller, run_uid, runs_folder(), hold=self._hold)
+        done = evaluate(
+            self.ledger,
+            self.store,
+            caller,
+            run_uid,
+            runs_folder(),
+            hold=self._hold,
+            checkpoint_id=self.checkpoint_id,
+        )
         return {
+            "checkpoint_id": done.report.checkpoint_id,
             "evaluation_id": done.report.evaluation_id,
             "passed": done.report.passed,
             "flags": list(done.report.flags)[:10],

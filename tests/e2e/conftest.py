@@ -132,7 +132,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     base = tmp_path_factory.mktemp("house")
     policies = base / "policies"
     policies.mkdir()
-    (policies / "quick.toml").write_text(policy_text("quick"))
+    (policies / "quick.toml").write_text(policy_text("quick", approval_above_bytes="0"))
     (policies / "hurry.toml").write_text(policy_text("hurry", deadline_hours="0.002"))
     (policies / "alone.toml").write_text(policy_text("alone", prepare='["alice"]'))
     (policies / "strangers.toml").write_text(policy_text("strangers", prepare='["nobody-here"]'))

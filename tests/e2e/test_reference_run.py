@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import DAG, House
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.gates.service import gate_view, load_run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1500)]
 
@@ -90,6 +91,9 @@ def test_temporary_data_is_gone_and_that_is_recorded(house: House, done: str) ->
 def test_clean_up_deletes_recovery_checkpoints_and_leaves_tombstones(house: House, done: str) -> None:
     """The daily clean-up removes what policy lets go; the candidate's checkpoint stays; links still resolve."""
     run = house.air.trigger("admin", "retention_cleanup")
+    question = house.air.wait_question("retention_cleanup", run, "approve")
+    assert house.sign(question, user="alice") == 403
+    assert house.sign(question) == 200
     assert house.air.wait_run("retention_cleanup", run) == "success"
     chosen = house.all(done, kinds.CandidateNamed)[0].checkpoint_id
     by_id = {c.checkpoint_id: c for c in house.all(done, kinds.CheckpointRegistered)}
@@ -100,11 +104,39 @@ def test_clean_up_deletes_recovery_checkpoints_and_leaves_tombstones(house: Hous
     assert {f"checkpoint:{i}" for i in gone} <= stones
 
 
+@pytest.mark.requirement("R023", "R025", "R184")
+@pytest.mark.case("A05")
+def test_clearing_a_closed_dag_run_opens_a_new_run(house: House, done: str) -> None:
+    """After success a cleared DAG run is a new run derived from the closed one; nothing is overwritten."""
+    [first] = house.runs(done)
+    before = [record.stored for record in house.ledger().records(streams=[first])]
+    path = house.air.run_path(DAG, done) + "/clear"
+    assert house.air.request("alice", "POST", path, {"dry_run": False}).status_code == 200
+    house.air.wait_question(DAG, done, "prepare_gate")
+    second = house.runs(done)
+    assert second[1:] == [first]
+    opened = house.view(done).opened
+    assert opened is not None
+    assert opened.derived_from == first
+    assert [record.stored for record in house.ledger().records(streams=[first])] == before
+
+
+@pytest.mark.requirement("R045", "R165")
+def test_tasks_link_to_the_pages_of_the_run(house: House, done: str) -> None:
+    """The grid's extra links lead to the run's page and to the gate view."""
+    path = house.air.task_path(DAG, done, "prepare_gate").replace("/-1", "")
+    links = house.air.api("alice", "GET", f"{path}/links")["extra_links"]
+    assert set(links) == {"Dossier", "Gate"}
+    for link in links.values():
+        answer = house.air.request("alice", "GET", link.removeprefix(house.air.url))
+        assert answer.status_code in {200, 303}
+
+
 @pytest.mark.requirement("R004", "R159", "R157")
 @pytest.mark.case("G05")
 def test_everything_is_answered_after_airflow_forgot_the_run(house: House, done: str) -> None:
     """After deletion of the DAG run and ``airflow db clean`` runs, traces and gates still answer."""
-    run_uid = house.view(done).run_uid
+    run_uid = house.runs(done)[-1]
     assert house.air.request("admin", "DELETE", house.air.run_path(DAG, done)).status_code in {200, 204}
     cleaned = subprocess.run(
         [str(Path(sys.executable).with_name("airflow")), "db", "clean", "--clean-before-timestamp",
@@ -116,4 +148,4 @@ def test_everything_is_answered_after_airflow_forgot_the_run(house: House, done:
     assert {gate["person"] for gate in shown["gates"] if gate.get("person")} == {"bob"}
     traced = house.json("run", "trace", f"run:{run_uid}", "--direction", "backward")
     assert any(node.startswith("source:") for node in map(str, traced["nodes"]))
-    assert house.gate(done, "close").approved
+    assert gate_view(house.ledger(), load_run(house.ledger(), run_uid), "close").approved

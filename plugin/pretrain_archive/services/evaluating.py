@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pretrain_archive.artifacts.candidates import name_candidate, propose
 from pretrain_archive.artifacts.evaluation import record_evaluation
+from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.artifacts.rules import rules_of
 from pretrain_archive.artifacts.verification import newest_verified
 from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
@@ -20,6 +21,7 @@ from pretrain_archive.data.materialise import materialise
 from pretrain_archive.domain.errors import ArchiveError, RefusedError
 from pretrain_archive.domain.kinds import (
     CandidateNamed,
+    CheckpointRegistered,
     ConfigurationDeclared,
     EvaluationReported,
     SplitCreated,
@@ -45,19 +47,15 @@ class Evaluated:
 
 def evaluate(
     ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, runs_folder: Path, *,
-    hold: Callable[[subprocess.Popen[bytes]], None],
+    hold: Callable[[subprocess.Popen[bytes]], None], checkpoint_id: str | None = None,
 ) -> Evaluated:  # fmt: skip
-    """Run the evaluation program on the newest verified checkpoint and record what it measured.
+    """Run the evaluation program on a checkpoint and record what it measured.
 
-    ``hold`` is given the process, so that a signal can end it. Rules that were fixed before the launch decide.
+    ``checkpoint_id`` names the checkpoint, by default it is the newest verified one. The record is kept under
+    that name, whatever place a mapped task has in its list. ``hold`` is given the process, so that a signal can end it. Rules that were fixed before the launch decide.
     """
     view = run_of(ledger, caller, run_uid)
-    found = newest_verified(view)
-    if found is None:
-        raise RefusedError(
-            f"run {run_uid} has no verified checkpoint", hint="Run 'register_checkpoints' first."
-        )
-    checkpoint, folder = found
+    checkpoint, folder = _subject(view, checkpoint_id)
     work = runs_folder / run_uid
     work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="evaluation-") as scratch:
@@ -69,6 +67,24 @@ def evaluate(
             rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
         )  # fmt: skip
     return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
+
+
+def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegistered, Path]:
+    """The checkpoint to evaluate and its folder; :class:`RefusedError` if there is none of that name."""
+    if checkpoint_id is None:
+        found = newest_verified(view)
+        if found is None:
+            raise RefusedError(
+                f"run {view.run_uid} has no verified checkpoint", hint="Run 'register_checkpoints' first."
+            )
+        return found
+    named = [c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == checkpoint_id]
+    if not named:
+        raise RefusedError(f"run {view.run_uid} has no checkpoint {checkpoint_id!r}")
+    folder = to_path(named[-1].location)
+    if folder is None:
+        raise RefusedError(f"checkpoint {checkpoint_id} is not on this machine: {named[-1].location}")
+    return named[-1], folder
 
 
 def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None:
