@@ -25,8 +25,12 @@ Progress = Callable[[int, int], None]
 _buffers = threading.local()
 
 
-def hash_stream(stream: BinaryIO) -> tuple[str, int]:
-    """Read ``stream`` to its end; return ``sha256:`` digest and number of bytes."""
+def hash_stream(stream: BinaryIO, *, at_most: int | None = None) -> tuple[str, int]:
+    """Read ``stream`` to its end; return ``sha256:`` digest and number of bytes.
+
+    With ``at_most`` reading stops as soon as there are more bytes: a file that grows faster than it can be
+    read has no end.
+    """
     buffer = getattr(_buffers, "block", None)
     if buffer is None:
         buffer = _buffers.block = memoryview(bytearray(BLOCK))
@@ -35,6 +39,8 @@ def hash_stream(stream: BinaryIO) -> tuple[str, int]:
     while count := stream.readinto(buffer):  # type: ignore[attr-defined]
         digest.update(buffer[:count])
         size += count
+        if at_most is not None and size > at_most:
+            break
     return "sha256:" + digest.hexdigest(), size
 
 

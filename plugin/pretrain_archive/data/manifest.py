@@ -169,7 +169,7 @@ def _read(root: bytes, listed: Listed) -> Entry | None:
     with stream:
         try:
             before = Stamp.of(os.fstat(stream.fileno()))
-            digest, size = hash_stream(stream)
+            digest, size = hash_stream(stream, at_most=listed.stamp.size)
             after = Stamp.of(os.fstat(stream.fileno()))
         except OSError as error:
             raise unreadable(listed.path, error) from error

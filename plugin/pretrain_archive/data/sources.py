@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
@@ -218,7 +219,7 @@ def _ask(interpreter: str) -> tuple[str, str]:
 def _licence_digest(root: bytes) -> str | None:
     """Digest of the licence file at the top of the source, None if there is none that can be read."""
     for name in LICENCE_NAMES:
-        path = Path(os.fsdecode(root)) / name
-        if path.is_file() and os.access(path, os.R_OK):
-            return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+        with suppress(OSError):
+            raw = (Path(os.fsdecode(root)) / name).read_bytes()
+            return "sha256:" + hashlib.sha256(raw).hexdigest()
     return None

@@ -92,6 +92,28 @@ def test_an_empty_source(tmp_path):
         resolve_source(str(tmp_path / "empty"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("inside", [False, True], ids=["the source", "a folder in it"])
+def test_an_unreadable_source(tmp_path, inside):
+    """A folder that the reading user may not list is named with the reason; nobody takes it for empty."""
+    tmp_path.parent.chmod(0o755)
+    tmp_path.chmod(0o755)
+    root = write_tree(tmp_path / "in", {b"deep/file": b"x"})
+    (root / "deep" if inside else root).chmod(0o700)
+    home = tmp_path.parent.parent
+    mode = home.stat().st_mode
+    home.chmod(0o755)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(
+            SourceError, match=r"cannot be read: Permission denied.*rights of the reading user"
+        ):
+            resolve_source(str(root))
+    finally:
+        os.seteuid(0)
+        home.chmod(mode)
+
+
 def test_an_interpreter_that_does_not_answer():
     """A program that is no Python is named."""
     with pytest.raises(SourceError, match=r"/bin/false does not tell"):
