@@ -100,7 +100,7 @@ class RunOperator(ArchiveTask, BaseOperator):
         against the ledger, since XCom can be overwritten by hand.
     """
 
-    template_fields = ("run_uid",)
+    template_fields: tuple[str, ...] = ("run_uid",)
     ui_color = "#eef4fb"
 
     def __init__(self, *, run_uid: str | None = None, **kwargs: Any) -> None:

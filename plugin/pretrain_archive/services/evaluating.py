@@ -52,7 +52,8 @@ def evaluate(
     """Run the evaluation program on a checkpoint and record what it measured.
 
     ``checkpoint_id`` names the checkpoint, by default it is the newest verified one. The record is kept under
-    that name, whatever place a mapped task has in its list. ``hold`` is given the process, so that a signal can end it. Rules that were fixed before the launch decide.
+    that name, whatever place a mapped task has in its list. ``hold`` is given the process, so that a signal
+    can end it. Rules that were fixed before the launch decide.
     """
     view = run_of(ledger, caller, run_uid)
     checkpoint, folder = _subject(view, checkpoint_id)
