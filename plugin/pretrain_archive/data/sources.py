@@ -220,6 +220,7 @@ def _licence_digest(root: bytes) -> str | None:
     """Digest of the licence file at the top of the source, None if there is none that can be read."""
     for name in LICENCE_NAMES:
         with suppress(OSError):
-            raw = (Path(os.fsdecode(root)) / name).read_bytes()
-            return "sha256:" + hashlib.sha256(raw).hexdigest()
+            path = Path(os.fsdecode(root)) / name
+            if path.is_file():
+                return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
     return None
