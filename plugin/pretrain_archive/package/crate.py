@@ -21,6 +21,23 @@ CONTEXT = ["https://w3id.org/ro/crate/1.2/context", {"sha256": "http://schema.or
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
 TYPES = {".json": "application/json", ".html": "text/html", ".csv": "text/csv", ".py": "text/x-python"}
 
+ABOUT = {
+    "index.html": "The decision, the gates, the verdicts and the events on one page",
+    "verify.py": "Checks this package with the Python standard library alone",
+    "README.txt": "How to read and check this package",
+    "references.json": "What is not copied: digest, location and access boundary",
+    "-snapshot-manifest.json": "Every file of the data snapshot with size and SHA-256",
+    "-split.json": "Documents for training and for validation",
+    "-quality-report.json": "Result of the quality check over the snapshot",
+    "-evaluation-report.json": "Result of the evaluation of a checkpoint",
+    ".log": "Log of an attempt",
+    "configuration.json": "Effective configuration of the training program",
+    "environment.json": "Environment that the launch was signed for",
+    "items.json": "Items of evidence with their verdicts",
+    "timeline.json": "Events of the run in order",
+    "metrics.csv": "Metric points as the training program reported them",
+}
+
 Entity = dict[str, Any]
 
 
@@ -36,14 +53,8 @@ def crate_metadata(view: RunView, parts: Sequence[Part]) -> bytes:
             "about": {"@id": "./"},
             "conformsTo": {"@id": "https://w3id.org/ro/crate/1.2"},
         },
-        _root(view, listed, actions, things),
-        {"@id": PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"},
-        {
-            "@id": "#unrecorded-licence",
-            "@type": "CreativeWork",
-            "name": "unrecorded",
-            "description": "No licence recorded",
-        },
+        _root(view, listed, people, actions=actions, things=things),
+        {"@id": PROFILE, "@type": ["CreativeWork", "Profile"], "name": "Process Run Crate", "version": "0.5"},
         _publisher(view),
         *people,
         *actions,
@@ -64,12 +75,16 @@ def _publisher(view: RunView) -> Entity:
 
 
 def _root(
-    view: RunView, listed: Sequence[Entity], actions: Sequence[Entity], things: Sequence[Entity]
+    view: RunView,
+    listed: Sequence[Entity],
+    people: Sequence[Entity],
+    *,
+    actions: Sequence[Entity],
+    things: Sequence[Entity],
 ) -> Entity:
-    opened, source = view.opened, view.latest(kinds.SourceRegistered)
+    opened = view.opened
     objective = opened.purpose.objective if opened and opened.purpose else "unrecorded"
     use = opened.purpose.intended_use if opened and opened.purpose else "unrecorded"
-    licence = {"@id": "#licence"} if source else {"@id": "#unrecorded-licence"}
     return {
         "@id": "./",
         "@type": "Dataset",
@@ -77,7 +92,8 @@ def _root(
         "description": f"{objective}. Intended use: {use}.",
         "identifier": view.run_uid,
         "datePublished": view.records[-1].recorded_at[:10],
-        "license": licence,
+        "license": {"@id": "#licence"},
+        "author": _refs(people),
         "publisher": {"@id": "#project"},
         "conformsTo": {"@id": PROFILE},
         "hasPart": _refs(listed),
@@ -91,10 +107,21 @@ def _file(part: Part) -> Entity:
         "@id": part.path,
         "@type": "File",
         "name": part.path.rpartition("/")[2],
+        "description": _about(part.path),
         "contentSize": str(len(part.data)),
         "encodingFormat": TYPES.get(suffix, "text/plain"),
         "sha256": hashlib.sha256(part.data).hexdigest(),
     }
+
+
+def _about(path: str) -> str:
+    """What a file is, for a catalogue."""
+    if path.startswith("records/"):
+        return f"Record {path[8:14]} of the run, {path[15:-5]}: the exact bytes that were signed"
+    for end, text in ABOUT.items():
+        if path.endswith(end):
+            return text
+    return "Evidence of the run"
 
 
 def _people(view: RunView) -> list[Entity]:
@@ -110,9 +137,20 @@ def _people(view: RunView) -> list[Entity]:
 
 def _things(view: RunView) -> list[Entity]:
     """What the package points to: program, data, licence, checkpoints."""
-    found: list[Entity] = [{"@id": "#training-program", "@type": "SoftwareApplication", **_program(view)}]
+    found: list[Entity] = []
+    if any(view.all(kinds.AttemptStarted)):
+        found.append({"@id": "#training-program", "@type": "SoftwareSourceCode", **_program(view)})
     source = view.latest(kinds.SourceRegistered)
-    if source:
+    if source is None:
+        found.append(
+            {
+                "@id": "#licence",
+                "@type": "CreativeWork",
+                "name": "unrecorded",
+                "description": "No licence recorded",
+            }
+        )
+    else:
         found.append(
             {
                 "@id": "#licence",
@@ -144,10 +182,11 @@ def _things(view: RunView) -> list[Entity]:
 
 
 def _program(view: RunView) -> Entity:
+    """The training program: source code, for what is known of it is a digest and not an address."""
     declared = view.latest(kinds.ConfigurationDeclared)
     if declared is None:
-        return {"name": "unrecorded", "softwareVersion": "unrecorded", "url": "https://w3id.org/ro/crate/1.2"}
-    return {"name": " ".join(declared.command), "softwareVersion": declared.code_digest or "unrecorded"}
+        return {"name": "unrecorded", "version": "unrecorded"}
+    return {"name": " ".join(declared.command), "version": declared.code_digest or "unrecorded"}
 
 
 def _actions(view: RunView) -> list[Entity]:

@@ -80,20 +80,48 @@ def test_library_reads_the_crate(built: Built) -> None:
 @pytest.mark.skipif(
     not importlib.util.find_spec("rocrate_validator"), reason="roc-validator is not installed"
 )
-def test_validator_accepts_the_crate(copy: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """All required checks of RO-Crate pass. Contexts come from the library: the tests use no network."""
+@pytest.mark.parametrize("profile", ["ro-crate-1.2", "process-run-crate-0.5"])
+def test_validator_accepts_the_crate(
+    copy: Callable[[], Path], monkeypatch: pytest.MonkeyPatch, profile: str
+) -> None:
+    """All required checks pass. The context is the one that the library carries: tests use no network.
+
+    The run profile is defined on RO-Crate 1.1, so it is checked on a copy that states that version.
+    """
     from rocrate_validator import services
     from rocrate_validator.models import Severity
-    from tests.support.crate_context import serve_contexts
 
     serve_contexts(monkeypatch)
     folder = copy()
+    if profile.startswith("process"):
+        path = folder / "ro-crate-metadata.json"
+        path.write_text(
+            path.read_text().replace("https://w3id.org/ro/crate/1.2", "https://w3id.org/ro/crate/1.1")
+        )
     settings = services.ValidationSettings(
-        rocrate_uri=str(folder),
-        profile_identifier="ro-crate-1.2",
-        requirement_severity=Severity.REQUIRED,
-        offline=True,
+        rocrate_uri=str(folder), profile_identifier=profile, requirement_severity=Severity.REQUIRED
     )
+
     result = services.validate(settings)
 
-    assert [] == [issue.message for issue in result.get_issues()]
+    assert [] == [f"{issue.check.identifier}: {issue.message}" for issue in result.get_issues()]
+
+
+def serve_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer the validator's requests for a JSON-LD context with the file of the rocrate library."""
+    import requests
+    import rocrate
+    from rdflib.plugins.shared.jsonld import context
+    from rocrate_validator.utils.http import HttpRequester
+
+    data = (Path(rocrate.__file__).parent / "data/ro-crate.jsonld").read_bytes()
+
+    def answer(_: object, url: str, **__: object) -> requests.Response:
+        response = requests.Response()
+        response.status_code, response.url = 200, url
+        response._content = data
+        return response
+
+    monkeypatch.setattr(HttpRequester, "get", answer, raising=False)
+    monkeypatch.setattr(HttpRequester, "head", answer, raising=False)
+    monkeypatch.setattr(context, "source_to_json", lambda *_, **__: (json.loads(data), None))
