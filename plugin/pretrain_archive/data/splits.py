@@ -70,7 +70,7 @@ def create_split(
     """
     if not 0 < validation_fraction < 1:
         raise InputError("validation_fraction", validation_fraction, "is not between 0 and 1")
-    reference = str(snapshot_ref(snapshot))
+    reference = f"{snapshot.name}@{snapshot.version}"
     with cast("BinaryIO", tempfile.TemporaryFile()) as spool:
         counts = _divide(store, snapshot, seed=seed, fraction=validation_fraction, spool=spool)
         _refuse_empty(counts, seed, validation_fraction)

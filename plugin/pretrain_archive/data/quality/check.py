@@ -41,6 +41,7 @@ class QualityResult:
 
     payload: QualityReported
     report: dict[str, Any]
+    subject: Ref | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What ``quality check`` prints."""
@@ -70,12 +71,14 @@ def check_quality(
     and ``SourceError`` for data that cannot be read; everything else is a gate that failed.
     """
     rules = standard_rules(limits) if suite_file is None else read_rules(suite_file)
+    subject: Ref | None
     if snapshot is not None and store is not None:
-        about, shards = str(snapshot_ref(snapshot)), _of_snapshot(store, snapshot, source_root)
+        subject = snapshot_ref(snapshot)
+        about, shards = f"{subject.id}@{subject.version}", _of_snapshot(store, snapshot, source_root)
     else:
         root = os.path.realpath(os.fsencode(path or "."))
         chosen = Filter(include=tuple(include), exclude=tuple(exclude))
-        about, shards = path_to_text(root), _of_path(root, chosen)
+        subject, about, shards = None, path_to_text(root), _of_path(root, chosen)
     tables = Tables()
     size = 0
     for shard in shards:
@@ -90,7 +93,7 @@ def check_quality(
         "reason": reason,
         "gates": [gate.model_dump(mode="json") for gate in gates],
     }
-    return QualityResult(payload=_payload(store, report, gates), report=report)
+    return QualityResult(payload=_payload(store, report, gates), report=report, subject=subject)
 
 
 def record_quality(
@@ -106,9 +109,8 @@ def record_quality(
     payload = result.payload
     subject = Ref(type="quality", id=payload.report_digest)
     edges = []
-    if payload.snapshot.startswith("snapshot:"):
-        about = Ref.parse(payload.snapshot)
-        edges.append(Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=about))
+    if result.subject is not None:
+        edges.append(Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=result.subject))
     if stream.startswith("run_"):
         edges.append(Edge(subject=Ref(type="run", id=stream), relation=Relation.USED, object=subject))
     draft = Draft(
