@@ -172,7 +172,7 @@ with DAG(
     catchup=False,
     params=PARAMS,
     render_template_as_native_obj=False,
-    max_active_runs=4,
+    max_active_runs=16,
     default_args={"retry_delay": timedelta(seconds=15)},
     tags=["pretrain-archive"],
     doc_md=__doc__,

@@ -131,7 +131,7 @@ BAD: list[Any] = [
     pytest.param({"source": "/no/such/folder"}, "source", id="unreadable source"),
     pytest.param({"budget_minutes": 600}, "budget_minutes", id="above the quota"),
     pytest.param({"train_command": ["no-such-trainer"]}, "train_command", id="no such command"),
-    pytest.param({"objective": "short"}, "objective", id="form value too short"),
+    pytest.param({"objective": "        ab"}, "objective", id="form value too short"),
 ]
 
 
