@@ -1,0 +1,125 @@
+"""The kinds of records and the shape of each payload.
+
+Rules: a field whose default is ``None`` is *unrecorded* until somebody records it; it is never filled with a
+guess. A changed shape gets a higher ``schema_version`` in :data:`KINDS` and an upgrade step in
+:data:`UPGRADES`; stored payloads are never rewritten. Digests are ``sha256:`` and 64 hex digits. Times are
+RFC 3339 in UTC. Sizes are bytes, durations seconds, unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from pretrain_archive.domain.kinds.artifact import (
+    Baseline,
+    CandidateNamed,
+    CheckpointRefused,
+    CheckpointRegistered,
+    EvaluationReported,
+    FileDigest,
+    LedgerRecovered,
+    MetricResult,
+    ReleaseMade,
+    RetentionApproved,
+    RetentionPlanned,
+    TombstoneWritten,
+)
+from pretrain_archive.domain.kinds.base import Digest, GateName, Payload
+from pretrain_archive.domain.kinds.compute import (
+    AttemptEnded,
+    AttemptStarted,
+    Budget,
+    CheckpointPlan,
+    ConfigurationDeclared,
+    EnvironmentDeclared,
+    EnvironmentObserved,
+    EventRecorded,
+    LaunchIntended,
+    MetricPoint,
+    MetricsRecorded,
+    StopConditions,
+    StopFired,
+)
+from pretrain_archive.domain.kinds.data import (
+    QualityGate,
+    QualityReported,
+    SnapshotCreated,
+    SourceRegistered,
+    SplitCreated,
+    TemporaryRemoved,
+)
+from pretrain_archive.domain.kinds.gates import (
+    GateDecision,
+    GateDossier,
+    GateExpired,
+    GateRefused,
+    NoteAdded,
+    PackageWritten,
+    Purpose,
+    RunClosed,
+    RunFailed,
+    RunOpened,
+)
+from pretrain_archive.domain.kinds.registry import (
+    BY_MODEL,
+    KINDS,
+    UPGRADES,
+    Kind,
+    PayloadT,
+    Upgrade,
+    read_payload,
+    track_of,
+)
+
+__all__ = [
+    "BY_MODEL",
+    "KINDS",
+    "UPGRADES",
+    "AttemptEnded",
+    "AttemptStarted",
+    "Baseline",
+    "Budget",
+    "CandidateNamed",
+    "CheckpointPlan",
+    "CheckpointRefused",
+    "CheckpointRegistered",
+    "ConfigurationDeclared",
+    "Digest",
+    "EnvironmentDeclared",
+    "EnvironmentObserved",
+    "EvaluationReported",
+    "EventRecorded",
+    "FileDigest",
+    "GateDecision",
+    "GateDossier",
+    "GateExpired",
+    "GateName",
+    "GateRefused",
+    "Kind",
+    "LaunchIntended",
+    "LedgerRecovered",
+    "MetricPoint",
+    "MetricResult",
+    "MetricsRecorded",
+    "NoteAdded",
+    "PackageWritten",
+    "Payload",
+    "PayloadT",
+    "Purpose",
+    "QualityGate",
+    "QualityReported",
+    "ReleaseMade",
+    "RetentionApproved",
+    "RetentionPlanned",
+    "RunClosed",
+    "RunFailed",
+    "RunOpened",
+    "SnapshotCreated",
+    "SourceRegistered",
+    "SplitCreated",
+    "StopConditions",
+    "StopFired",
+    "TemporaryRemoved",
+    "TombstoneWritten",
+    "Upgrade",
+    "read_payload",
+    "track_of",
+]

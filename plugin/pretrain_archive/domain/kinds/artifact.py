@@ -1,0 +1,160 @@
+"""Payloads of the artifact track."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from pretrain_archive.domain.kinds.base import Digest, Payload
+
+
+class FileDigest(Payload):
+    """One file of an artifact; ``path`` as written by ``identity.path_to_text``."""
+
+    path: str
+    size: int
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class CheckpointRegistered(Payload):
+    """A checkpoint that was written, verified and committed (R100–R102)."""
+
+    checkpoint_id: str
+    step: int
+    tokens: int | None
+    attempt: int
+    location: str
+    format: str
+    digest: Digest
+    files: list[FileDigest]
+    components: dict[str, int]
+    tensors: int | None
+    tensors_digest: Digest | None
+    snapshot: str
+    configuration_digest: Digest
+    data_position: dict[str, Any] | None
+    responsible: str
+    artifact_class: Literal["recovery", "evaluation", "candidate"]
+    purpose: str
+
+
+class CheckpointRefused(Payload):
+    """A checkpoint that does not count, and why."""
+
+    location: str
+    step: int | None
+    attempt: int
+    problems: list[str]
+
+
+class MetricResult(Payload):
+    """A metric of an evaluation; not finite means not passed."""
+
+    name: str
+    unit: str
+    direction: Literal["lower", "higher"]
+    value: float | None
+    not_finite: Literal["", "nan", "inf", "-inf"] = ""
+    samples: int | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class Baseline(Payload):
+    """What the candidate is compared with; ``subject_digest`` differs from the candidate's."""
+
+    name: str
+    kind: Literal["untrained model", "n-gram model", "previous version", "other data version"]
+    subject_digest: Digest
+    metrics: list[MetricResult]
+
+
+class EvaluationReported(Payload):
+    """Metrics of one checkpoint on one data set with its baselines and flags (R117–R121)."""
+
+    evaluation_id: str
+    checkpoint_id: str
+    checkpoint_digest: Digest
+    data_set: str
+    data_set_digest: Digest
+    definition: dict[str, Any]
+    definition_digest: Digest
+    metrics: list[MetricResult]
+    baselines: list[Baseline]
+    flags: list[str]
+    passed: bool
+    rules: list[dict[str, Any]]
+    report_uri: str
+    report_digest: Digest
+
+
+class CandidateNamed(Payload):
+    """A checkpoint that may become the model: why it is kept or dropped (R103)."""
+
+    candidate_id: str
+    checkpoint_id: str
+    checkpoint_digest: Digest
+    evaluation_id: str
+    kept: bool
+    reason: str
+
+
+class ReleaseMade(Payload):
+    """What the close gate released (R104–R109, R113)."""
+
+    release_id: str
+    name: str
+    version: str
+    candidate_id: str
+    checkpoint_digest: Digest
+    applicable: list[str]
+    not_applicable: list[str]
+    known_limits: list[str]
+    rollback: str
+    take_down: str
+    usage_scope: list[str]
+
+
+class TombstoneWritten(Payload):
+    """What stays when bytes are deleted (R149, R150)."""
+
+    ref: str
+    digest: Digest
+    size: int
+    artifact_class: str
+    reason: str
+    policy_digest: Digest | None
+    approved_by: str
+    bytes_released: int
+    verified_absent: bool
+    already_missing: bool = False
+
+
+class RetentionPlanned(Payload):
+    """What is to be deleted and what is kept, with a reason each."""
+
+    plan_digest: Digest
+    items: list[dict[str, Any]]
+    total_bytes: int
+    needs_approval: bool
+
+
+class RetentionApproved(Payload):
+    """A person, or the policy below its limit, allows one exact plan."""
+
+    plan_digest: Digest
+    approved_by: str
+    person: bool
+    reason: str
+
+
+class LedgerRecovered(Payload):
+    """A signed statement that appending may go on after records were lost."""
+
+    anchored_size: int
+    anchored_root: str
+    database_size: int
+    database_root: str
+    reason: str
+    person: str

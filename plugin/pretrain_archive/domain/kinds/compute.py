@@ -1,0 +1,156 @@
+# ruff: noqa: RUF012 (pydantic copies a default for each instance)
+"""Payloads of the compute track."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pretrain_archive.domain.kinds.base import Digest, Payload
+
+
+class Budget(Payload):
+    """The ceiling of a launch. ``accelerator`` is a resource name or ``none`` (CPU only)."""
+
+    accelerator: str = "none"
+    accelerators: int = Field(ge=0, default=0)
+    minutes: float = Field(gt=0)
+    owner: str
+
+
+class StopConditions(Payload):
+    """When a job is stopped (R096, R131)."""
+
+    wall_minutes: float = Field(gt=0)
+    no_progress_minutes: float = Field(gt=0)
+    stop_on_nan: bool = True
+    max_loss: float | None = None
+    max_attempts: int = Field(ge=1, default=3)
+
+
+class CheckpointPlan(Payload):
+    """Where checkpoints go, how often, how long they live and who restores (R129)."""
+
+    location: str
+    every_steps: int = Field(ge=1)
+    keep_last: int = Field(ge=1)
+    restore_owner: str
+    retention_rule: str
+
+
+class ConfigurationDeclared(Payload):
+    """The effective configuration of the training program and the launch around it (R062–R067)."""
+
+    configuration: dict[str, Any]
+    configuration_digest: Digest
+    command: list[str]
+    code_digest: Digest | None
+    code_files: dict[str, str] = {}
+    base_model: str | None = None
+    budget: Budget
+    stop: StopConditions
+    checkpoints: CheckpointPlan
+
+
+class EnvironmentDeclared(Payload):
+    """The environment that the launch is signed for: allow-listed facts only."""
+
+    environment: dict[str, Any]
+    environment_digest: Digest
+    image: str | None = None
+
+
+class EnvironmentObserved(Payload):
+    """What the wrapper found inside a worker; ``differences`` against the declared one."""
+
+    moment: Literal["start", "resume", "end"]
+    worker: int = 0
+    environment: dict[str, Any]
+    environment_digest: Digest
+    differences: list[dict[str, Any]] = []
+
+
+class LaunchIntended(Payload):
+    """A launch token was consumed: from here a process may start (design §1, launch token)."""
+
+    token_digest: Digest
+    token: dict[str, Any]
+    target: Literal["local", "kubernetes"]
+    checkpoint_size: int
+    checkpoint_root: str
+    signer: str
+
+
+class AttemptStarted(Payload):
+    """A process group began to work on the run."""
+
+    attempt: int
+    host: str
+    process_group: int | None = None
+    resume_from: str | None = None
+    resume_step: int | None = None
+    requested: dict[str, Any]
+    allocated: dict[str, Any]
+
+
+class AttemptEnded(Payload):
+    """How an attempt ended. ``completed`` needs exit code 0 *and* the program's end marker."""
+
+    attempt: int
+    state: Literal["completed", "failed", "stopped", "interrupted", "lost"]
+    exit_code: int | None
+    signal: int | None = None
+    reason: str
+    first_step: int | None = None
+    last_step: int | None = None
+    last_checkpoint_step: int | None = None
+    steps_repeated: int | None = None
+    steps_lost: int | None = None
+    seconds: float | None = None
+    accelerator_seconds: float | None = None
+    cpu_seconds: float | None = None
+    max_rss_bytes: int | None = None
+    log_uri: str | None = None
+    log_digest: Digest | None = None
+
+
+class MetricPoint(Payload):
+    """One observation. ``value`` is None when not finite; ``not_finite`` then says nan, inf or -inf."""
+
+    name: str
+    step: int
+    tokens: int | None = None
+    value: float | None
+    not_finite: Literal["", "nan", "inf", "-inf"] = ""
+    at: str | None = None
+
+
+class MetricsRecorded(Payload):
+    """A batch of metric points as the program reported them, in order."""
+
+    attempt: int
+    points: list[MetricPoint]
+
+
+class EventRecorded(Payload):
+    """Something on the timeline: heartbeat lost, data read, progress, checkpoint written, program note."""
+
+    attempt: int
+    event: str
+    at: str
+    step: int | None = None
+    data: dict[str, Any] = {}
+
+
+class StopFired(Payload):
+    """A stop rule ended the job."""
+
+    attempt: int
+    rule: Literal[
+        "wall_time", "budget", "nan_loss", "divergence", "no_progress", "evidence", "repeated_failure"
+    ]
+    observed: str
+    limit: str
+    last_step: int | None = None
+    last_checkpoint_step: int | None = None

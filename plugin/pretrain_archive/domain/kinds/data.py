@@ -1,0 +1,102 @@
+# ruff: noqa: RUF012 (pydantic copies a default for each instance)
+"""Payloads of the data track."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from pretrain_archive.domain.kinds.base import Digest, Payload
+
+
+class SourceRegistered(Payload):
+    """Where data came from and by what right (R035–R040, R055, R056)."""
+
+    source_id: str
+    name: str
+    uri: str
+    licence: str = Field(min_length=1)
+    licence_file_digest: Digest | None = None
+    obtained: str
+    collected_at: str | None = None
+    authorisation: str
+    usage_scope: list[str]
+    origin_class: str
+    masking: str | None = None
+    owner: str
+    responsible: str
+    applicable_tasks: list[str] = []
+    access_identity: str | None = None
+    access_granted_at: str | None = None
+    access_revoked_at: str | None = None
+
+
+class SnapshotCreated(Payload):
+    """An immutable data version; ``manifest_uri`` is in the object store."""
+
+    name: str
+    version: int = Field(ge=1)
+    manifest_digest: Digest
+    manifest_uri: str
+    file_count: int
+    total_bytes: int
+    parent: str | None
+    unchanged: bool
+    mode: Literal["copy", "reference"]
+    source_id: str | None = None
+    source_uri: str = ""
+    include: list[str] = []
+    exclude: list[str] = []
+    check: str = "every byte read and hashed with SHA-256"
+    changes: dict[str, int] = {}
+
+
+class SplitCreated(Payload):
+    """Train and validation by document: ``train`` and ``validation`` are lists of documents with a digest."""
+
+    method: str
+    seed: int
+    validation_fraction: float
+    snapshot: str
+    split_uri: str
+    split_digest: Digest
+    train_documents: int
+    train_bytes: int
+    validation_documents: int
+    validation_bytes: int
+
+
+class QualityGate(Payload):
+    """One quality gate: what was observed against which limit."""
+
+    name: str
+    passed: bool
+    observed: float | str | None
+    limit: float | str | None
+    detail: str = ""
+
+
+class QualityReported(Payload):
+    """The result of a quality check over a snapshot."""
+
+    snapshot: str
+    suite_name: str
+    suite_digest: Digest
+    passed: bool
+    documents: int
+    exact_duplicates: int
+    near_duplicates: int | None = None
+    gates: list[QualityGate]
+    report_uri: str
+    report_digest: Digest
+    engine: str
+    reason: str = ""
+
+
+class TemporaryRemoved(Payload):
+    """Temporary data of a run that was cleaned (R057, R154)."""
+
+    paths: list[str]
+    bytes_released: int
+    verified_absent: bool

@@ -1,0 +1,85 @@
+"""The registry of kinds: payload model, track and schema version of each, and how old ones are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pretrain_archive.domain.kinds import artifact, compute, data, gates
+from pretrain_archive.domain.kinds.base import Payload
+from pretrain_archive.domain.records import Record, Track
+
+PayloadT = TypeVar("PayloadT", bound=Payload)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """A kind of record: its payload model, its track and its current schema version."""
+
+    model: type[Payload]
+    track: Track
+    version: int = 1
+
+
+KINDS: dict[str, Kind] = {
+    "run.opened": Kind(model=gates.RunOpened, track=Track.GATES),
+    "run.failed": Kind(model=gates.RunFailed, track=Track.GATES),
+    "run.closed": Kind(model=gates.RunClosed, track=Track.GATES),
+    "gate.dossier": Kind(model=gates.GateDossier, track=Track.GATES),
+    "gate.decision": Kind(model=gates.GateDecision, track=Track.GATES),
+    "gate.refused": Kind(model=gates.GateRefused, track=Track.GATES),
+    "gate.expired": Kind(model=gates.GateExpired, track=Track.GATES),
+    "package.written": Kind(model=gates.PackageWritten, track=Track.GATES),
+    "note.added": Kind(model=gates.NoteAdded, track=Track.GATES),
+    "ledger.recovered": Kind(model=artifact.LedgerRecovered, track=Track.GATES),
+    "source.registered": Kind(model=data.SourceRegistered, track=Track.DATA),
+    "snapshot.created": Kind(model=data.SnapshotCreated, track=Track.DATA),
+    "split.created": Kind(model=data.SplitCreated, track=Track.DATA),
+    "quality.reported": Kind(model=data.QualityReported, track=Track.DATA),
+    "temporary.removed": Kind(model=data.TemporaryRemoved, track=Track.DATA),
+    "configuration.declared": Kind(model=compute.ConfigurationDeclared, track=Track.COMPUTE),
+    "environment.declared": Kind(model=compute.EnvironmentDeclared, track=Track.COMPUTE),
+    "environment.observed": Kind(model=compute.EnvironmentObserved, track=Track.COMPUTE),
+    "launch.intended": Kind(model=compute.LaunchIntended, track=Track.COMPUTE),
+    "attempt.started": Kind(model=compute.AttemptStarted, track=Track.COMPUTE),
+    "attempt.ended": Kind(model=compute.AttemptEnded, track=Track.COMPUTE),
+    "metrics.recorded": Kind(model=compute.MetricsRecorded, track=Track.COMPUTE),
+    "event.recorded": Kind(model=compute.EventRecorded, track=Track.COMPUTE),
+    "stop.fired": Kind(model=compute.StopFired, track=Track.COMPUTE),
+    "checkpoint.registered": Kind(model=artifact.CheckpointRegistered, track=Track.ARTIFACT),
+    "checkpoint.refused": Kind(model=artifact.CheckpointRefused, track=Track.ARTIFACT),
+    "evaluation.reported": Kind(model=artifact.EvaluationReported, track=Track.ARTIFACT),
+    "candidate.named": Kind(model=artifact.CandidateNamed, track=Track.ARTIFACT),
+    "release.made": Kind(model=artifact.ReleaseMade, track=Track.ARTIFACT),
+    "tombstone.written": Kind(model=artifact.TombstoneWritten, track=Track.ARTIFACT),
+    "retention.planned": Kind(model=artifact.RetentionPlanned, track=Track.ARTIFACT),
+    "retention.approved": Kind(model=artifact.RetentionApproved, track=Track.ARTIFACT),
+}
+
+BY_MODEL: dict[type[Payload], str] = {kind.model: name for name, kind in KINDS.items()}
+
+Upgrade = Callable[[Mapping[str, Any]], dict[str, Any]]
+UPGRADES: dict[tuple[str, int], Upgrade] = {}
+"""(kind, version) → the step from that version to the next one."""
+
+
+def track_of(kind: str) -> Track:
+    """The track of a kind; an unknown kind (of a later release) belongs to the gates."""
+    known = KINDS.get(kind)
+    return known.track if known else Track.GATES
+
+
+def read_payload(record: Record, model: type[PayloadT]) -> PayloadT:
+    """Read a record's payload as ``model``, upgraded from the version it was written in.
+
+    Fields that this release does not know are ignored here and kept in ``record.payload``. Raises
+    ``ValueError`` where the payload does not fit.
+    """
+    name = BY_MODEL[model]
+    if record.kind != name:
+        raise ValueError(f"record {record.record_id} is a {record.kind}, not a {name}")
+    payload: Mapping[str, Any] = record.payload
+    for version in range(record.schema_version, KINDS[name].version):
+        payload = UPGRADES[name, version](payload)
+    return model.model_validate(payload, extra="ignore")
