@@ -16,7 +16,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import psutil
-from airflow_client import FINISHED, AirflowFailedError, ApiError, Question
+from airflow_client import FINISHED, AirflowClient, AirflowFailedError, ApiError, Question
 from private_airflow import PrivateAirflow
 from progress import Progress
 
@@ -97,8 +97,8 @@ def run_demo() -> int:
         with cleaned_up_on_signals():
             progress.say(f"Starting a private Airflow in {home} …")
             airflow.start()
-            package, key = train(airflow, progress)
-            return verify(package, key)
+            package = train(airflow, progress, CONF)
+            return verify(package, airflow.home / "pretrain_archive" / "ledger.pub")
     except KeyboardInterrupt:
         print("Interrupted; stopping Airflow.", file=sys.stderr)
         return 130
@@ -109,10 +109,10 @@ def run_demo() -> int:
         stop_undisturbed(airflow)
 
 
-def train(airflow: PrivateAirflow, progress: Progress) -> tuple[Path, Path]:
-    """Trigger as alice, answer the gates as bob, wait for the end; the package and the key to check it by."""
+def train(airflow: AirflowClient, progress: Progress, conf: Mapping[str, Any]) -> Path:
+    """Trigger as alice, answer the gates as bob, wait for the end; return the package's folder."""
     progress.say(f"Airflow runs at {airflow.url}; alice triggers {DAG}.")
-    run_id = airflow.trigger("alice", DAG, CONF)
+    run_id = airflow.trigger("alice", DAG, conf)
     order = [task["task_id"] for task in airflow.api("alice", "GET", f"/api/v2/dags/{DAG}/tasks")["tasks"]]
     deadline = time.monotonic() + LONGEST
     while True:
@@ -131,10 +131,10 @@ def train(airflow: PrivateAirflow, progress: Progress) -> tuple[Path, Path]:
         raise DemoFailedError(explain(airflow, run_id))
     path = airflow.task_path(DAG, run_id, "archive_close") + "/xcomEntries/return_value?deserialize=true"
     closed = airflow.api("alice", "GET", path)["value"]
-    return Path(unquote(urlsplit(closed["package"]).path)), airflow.home / "pretrain_archive" / "ledger.pub"
+    return Path(unquote(urlsplit(closed["package"]).path))
 
 
-def answer_gate(airflow: PrivateAirflow, progress: Progress, run_id: str) -> None:
+def answer_gate(airflow: AirflowClient, progress: Progress, run_id: str) -> None:
     """Show the waiting gate as bob sees it and approve it as bob."""
     question = airflow.wait_question(DAG, run_id, user="bob")
     progress.say(f"\nbob is asked at {question.task_id}:\n" + textwrap.indent(seen(question), "  │ "))
@@ -157,7 +157,7 @@ def seen(question: Question) -> str:
     return "\n".join([question.subject, "", *(line for line in question.body.splitlines() if line.strip())])
 
 
-def explain(airflow: PrivateAirflow, run_id: str) -> str:
+def explain(airflow: AirflowClient, run_id: str) -> str:
     """Which task failed, and the end of its log."""
     failed = [t for t in airflow.task_instances(DAG, run_id) if t["state"] == "failed"]
     failed.sort(key=lambda task: task["end_date"] or "")
@@ -226,14 +226,19 @@ def describe(airflow: PrivateAirflow) -> int:
     words = {"alice": "submits", "bob": "approves", "carol": "audits", "admin": "administers"}
     for name, password in airflow.passwords.items():
         print(f"  {name:6} {words.get(name, airflow.users[name]):12} password {password}")
-    print(f"Command line: AIRFLOW_HOME={shlex.quote(str(airflow.home))} {shlex.quote(command())}")
+    print(f"Command line: . {shlex.quote(str(write_settings(airflow)))} && pretrain-archive run list")
     print("Stop it with: make down")
     return 0
 
 
-def command() -> str:
-    """The console script of this environment."""
-    return str(Path(sys.executable).parent / "pretrain-archive")
+def write_settings(airflow: PrivateAirflow) -> Path:
+    """Write a shell file that gives a terminal the settings of this installation."""
+    wanted = {k: v for k, v in airflow.environment().items() if k.startswith("AIRFLOW")}
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(wanted.items())]
+    lines.append(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
+    file = airflow.home / "env.sh"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
 
 
 def down() -> int:

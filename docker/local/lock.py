@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements.lock"
+IMAGE_LOCK = ROOT / "docker" / "requirements.lock"
 WITH_TORCH = re.compile(r"^(nvidia-|cuda-|triton)")
 HEADER = """\
 # Written by `make lock`; do not edit. Every dependency for Python 3.11 to 3.13 on Linux and macOS.
@@ -23,13 +24,14 @@ HEADER = """\
 """
 
 
-def resolve(preferred: str, *, upgrade: bool) -> list[str]:
+def resolve(preferred: str, *, upgrade: bool, groups: tuple[str, ...]) -> list[str]:
     """The requirement lines that fit pyproject.toml, near the ``preferred`` ones."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "requirements.txt"
         output.write_text(preferred, encoding="utf-8")
         command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--quiet", "--universal"]
-        command += ["--extra", "train", "--group", "dev", "--python-version", "3.11", "--no-header"]
+        command += ["--extra", "train", "--python-version", "3.11", "--no-header"]
+        command += [part for group in groups for part in ("--group", group)]
         command += ["--no-annotate", "--no-emit-index-url", "--output-file", str(output)]
         subprocess.run([*command, *(["--upgrade"] if upgrade else [])], cwd=ROOT, check=True)
         return output.read_text(encoding="utf-8").splitlines()
@@ -48,9 +50,12 @@ def main() -> None:
     options.add_argument("--prefer", type=Path, default=LOCK, help="pins to keep where they fit")
     chosen = options.parse_args()
     preferred = chosen.prefer.read_text(encoding="utf-8") if chosen.prefer.exists() else ""
-    pins = locked(resolve(preferred, upgrade=chosen.upgrade))
+    pins = locked(resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev")))
     LOCK.write_text(HEADER + "\n".join(pins) + "\n", encoding="utf-8")
-    print(f"{LOCK.name}: {len(pins)} pins")
+    # The image gets the same versions without the tools of developers.
+    image = locked(resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",)))
+    IMAGE_LOCK.write_text(HEADER + "\n".join(image) + "\n", encoding="utf-8")
+    print(f"{LOCK.name}: {len(pins)} pins; docker/{IMAGE_LOCK.name}: {len(image)}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import getpass
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -129,3 +130,28 @@ def recover(
     made = sign_for(services.open_ledger(), person=getpass.getuser(), reason=reason)
     names = [record.record_id for record in made]
     answer({"recovered": names}, names or ["an interrupted recovery was completed"], as_json=as_json)
+
+
+@command(app)
+def key(
+    public: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the public half there too, for those who verify."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make the signing key where there is none, and print its public half."""
+    from pretrain_archive import config  # noqa: PLC0415
+    from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
+    from pretrain_archive.ledger.signing import load_signer  # noqa: PLC0415
+
+    file = config.signing_key()
+    there = file.exists()
+    signer = load_signer(file, create=True)
+    if signer is None:
+        raise InputError("[pretrain_archive] signing_key", str(file), "is not for this user to read")
+    text = str(signer.verify_key)
+    if public is not None:
+        public.write_text(text + "\n", encoding="utf-8")
+    document = {"signing_key": str(file), "public_key": text, "made": not there}
+    answer(document, [text], as_json=as_json)

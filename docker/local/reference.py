@@ -1,0 +1,84 @@
+"""Write docs/command-line.md from the program's own help, so that the two cannot differ."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from pathlib import Path
+
+from pretrain_archive.cli import run_command
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "command-line.md"
+COMMANDS = (
+    ("snapshot", "create"),
+    ("snapshot", "verify"),
+    ("quality", "check"),
+    ("run", "list"),
+    ("run", "show"),
+    ("run", "trace"),
+    ("run", "diff"),
+    ("package", "verify"),
+    ("package", "explain"),
+    ("package", "exam"),
+    ("ledger", "verify"),
+    ("ledger", "anchor"),
+    ("ledger", "key"),
+    ("ledger", "migrate"),
+    ("ledger", "recover"),
+    ("retention", "plan"),
+    ("retention", "apply"),
+    ("withdraw",),
+)
+HEAD = """\
+# Command line
+
+Written by `make docs` from the program's own help.
+
+With `--json` a command prints one JSON document on standard output and nothing else, errors too:
+`{"error": {"code", "message", "hint"}}`. Progress goes to standard error, and only to a terminal. `NO_COLOR` is
+respected. The program reads the settings of `[pretrain_archive]` from `AIRFLOW__PRETRAIN_ARCHIVE__…` or from
+`airflow.cfg` in `AIRFLOW_HOME`.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | all well |
+| 1 | a finding |
+| 2 | wrong use or unreadable input |
+| 3 | intact but not authenticated (packages only) |
+| 4 | refused by policy |
+"""
+
+
+def help_text(*command: str) -> str:
+    """What ``pretrain-archive COMMAND --help`` prints, at a fixed width."""
+    before = {name: os.environ.get(name) for name in ("COLUMNS", "TERMINAL_WIDTH")}
+    os.environ.update({"COLUMNS": "100", "TERMINAL_WIDTH": "100"})
+    try:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            run_command([*command, "--help"])
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()).strip()
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD, f"```text\n{help_text()}\n```\n"]
+    parts += [
+        f"## pretrain-archive {' '.join(command)}\n\n```text\n{help_text(*command)}\n```\n"
+        for command in COMMANDS
+    ]
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    print(PAGE.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
