@@ -139,7 +139,7 @@ def _things(view: RunView) -> list[Entity]:
     """What the package points to: program, data, licence, checkpoints."""
     found: list[Entity] = []
     if any(view.all(kinds.AttemptStarted)):
-        found.append({"@id": "#training-program", "@type": "SoftwareSourceCode", **_program(view)})
+        found.append({"@id": "#training-program", "@type": "SoftwareApplication", **_program(view)})
     source = view.latest(kinds.SourceRegistered)
     if source is None:
         found.append(
@@ -182,11 +182,12 @@ def _things(view: RunView) -> list[Entity]:
 
 
 def _program(view: RunView) -> Entity:
-    """The training program: source code, for what is known of it is a digest and not an address."""
+    """The training program. Its address is its content: where the code lay says less than its digest."""
     declared = view.latest(kinds.ConfigurationDeclared)
-    if declared is None:
-        return {"name": "unrecorded", "version": "unrecorded"}
-    return {"name": " ".join(declared.command), "version": declared.code_digest or "unrecorded"}
+    if declared is None or declared.code_digest is None:
+        return {"name": "unrecorded", "version": "unrecorded", "url": "about:unrecorded"}
+    address = "hash://sha256/" + declared.code_digest.partition(":")[2]
+    return {"name": " ".join(declared.command), "version": declared.code_digest, "url": address}
 
 
 def _actions(view: RunView) -> list[Entity]:

@@ -120,6 +120,7 @@ def serve_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
         response = requests.Response()
         response.status_code, response.url = 200, url
         response._content = data
+        response.headers["Content-Type"] = "application/ld+json"
         return response
 
     monkeypatch.setattr(HttpRequester, "get", answer, raising=False)
