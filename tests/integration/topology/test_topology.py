@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,7 +88,7 @@ def test_only_the_signer_holds_the_key(deployment: Deployment, package: Path) ->
     """No component but the signer finds a signing key, and the run was packaged all the same."""
     assert package.is_dir()
     name = "AIRFLOW__PRETRAIN_ARCHIVE__SIGNING_KEY"
-    holders = [s for s in STAYING if os.path.exists(deployment.environment(s)[name])]
+    holders = [s for s in STAYING if Path(deployment.environment(s)[name]).exists()]
     assert ["ledger-signer"] == holders
 
 
