@@ -17,7 +17,7 @@ from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import GateDecision, GateDossier, GateExpired, GateRefused
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
-from pretrain_archive.domain.run_view import GATES
+from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.gates.form import GateForm, build_form
 from pretrain_archive.gates.service import GateView, gate_view, load_run
 from pretrain_archive.ledger.port import Ledger
@@ -226,15 +226,9 @@ def take_answer(
     elif run.state == "closed":
         fault = ("invalid", "the run is closed")
     found = fault or _fault(view, answer)
-    ordinal = sum(
-        1 for r in run.records if r.origin == origin and r.kind in {"gate.decision", "gate.refused"}
-    )
     if found is not None:
         refusal = _refused(view, answer, found[0], found[1])
-        [record] = ledger.append([
-            Draft(stream=run_uid, kind="gate.refused", payload=refusal.to_json(), actor=actor, origin=origin,
-                  attempt=run.attempts, ordinal=ordinal)
-        ])  # fmt: skip
+        record = _keep(ledger, run, "gate.refused", refusal.to_json(), actor=actor, origin=origin)
         return Outcome(refusal=refusal, record=record)
     shown = next(
         (r for r, d in reversed(list(run.all(GateDossier))) if d.gate == gate and d.digest == view.digest),
@@ -255,12 +249,30 @@ def take_answer(
         ),
         Edge(subject=subject, relation=Relation.USED, object=Ref(type="run", id=run_uid)),
     )
-    [record] = ledger.append([
-        Draft(stream=run_uid, kind="gate.decision", payload=decision.to_json(),
-              actor=Actor(type="person", name=decision.person_name), origin=origin, attempt=run.attempts,
-              ordinal=ordinal, edges=edges)
-    ])  # fmt: skip
+    person = Actor(type="person", name=decision.person_name)
+    record = _keep(ledger, run, "gate.decision", decision.to_json(), actor=person, origin=origin, edges=edges)
     return Outcome(decision=decision, record=record)
+
+
+def _keep(
+    ledger: Ledger,
+    run: RunView,
+    kind: str,
+    payload: dict[str, Any],
+    *,
+    actor: Actor,
+    origin: Origin,
+    edges: tuple[Edge, ...] = (),
+) -> Record:
+    """Record a judged answer; the same answer taken again by the same task try is found again."""
+    earlier = [r for r in run.records if r.origin == origin and r.kind in {"gate.decision", "gate.refused"}]
+    if earlier and earlier[-1].kind == kind and dict(earlier[-1].payload) == payload:
+        return earlier[-1]
+    [record] = ledger.append([
+        Draft(stream=run.run_uid, kind=kind, payload=payload, actor=actor, origin=origin, edges=edges,
+              attempt=run.attempts, ordinal=len(earlier))
+    ])  # fmt: skip
+    return record
 
 
 def expire(ledger: Ledger, *, run_uid: str, gate: str, actor: Actor, origin: Origin) -> Record:

@@ -29,11 +29,18 @@ class GateForm:
     fields: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
+AUTOLINK = re.compile(r"(?<=https:)(?=//)|(?<=http:)(?=//)|(?<=www)(?=\.)|(?=@)", re.IGNORECASE)
+"""Where GitHub-flavoured markdown would see a link in bare text, whatever is escaped."""
+
+
 def plain(text: str, most: int = 160) -> str:
-    """Text from outside as one line of literal markdown: no markup, no line breaks, no controls."""
+    """Text from outside as one line of literal markdown: no markup, no links, no line breaks, no controls.
+
+    Bare addresses are broken by an invisible word joiner: markdown links them after it has read all escapes.
+    """
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     line = line if len(line) <= most else line[: most - 1] + "…"
-    return re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~])", r"\\\1", line)
+    return re.sub(r"([\\`*_{}\[\]()#+\-.!|<>~&])", r"\\\1", AUTOLINK.sub("\N{WORD JOINER}", line))
 
 
 def both(english: str, chinese: str, language: str) -> str:

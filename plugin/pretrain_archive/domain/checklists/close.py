@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short
+from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short, stated
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -83,13 +83,13 @@ def evaluation(view: RunView, policy: Policy) -> Item:
 def limits(view: RunView, policy: Policy) -> Item:
     """Known limits are stated (R138)."""
     record, opened = last(view, kinds.RunOpened)
-    stated = opened.conf.get("known_limits") if opened else None
+    known = stated(opened.conf.get("known_limits")) if opened else ""
     return item(
         "close.limits",
         "artifact",
         evidence=(record,),
-        holds=True if stated else None,
-        found="; ".join(stated or []),
+        holds=True if known else None,
+        found=known,
         expected="at least one known limit",
         check="the request states known limits",
         owner=policy.people.model_owner,
@@ -212,18 +212,19 @@ def tracks(view: RunView, policy: Policy) -> Item:
     )
 
 
-def _release(item_id: str, field: str, hint: str) -> Check:
+def _release(item_id: str, *fields: str, hint: str) -> Check:
+    """A release item that holds where the request states every one of ``fields``."""
+
     def made(view: RunView, policy: Policy) -> Item:
         record, opened = last(view, kinds.RunOpened)
-        value = opened.conf.get(field) if opened else None
-        text = "; ".join(value) if isinstance(value, list) else str(value or "")
+        texts = [stated(opened.conf.get(field)) if opened else "" for field in fields]
         return item(
             f"release.{item_id}",
             "artifact",
             evidence=(record,),
-            holds=True if value else None,
-            found=text,
-            check=f"the request states {field.replace('_', ' ')}",
+            holds=True if all(texts) else None,
+            found="; ".join(texts),
+            check=f"the request states {' and '.join(fields).replace('_', ' ')}",
             expected="stated",
             blocking=False,
             owner=policy.people.model_owner,
@@ -296,11 +297,11 @@ CHECKS = (
     gates_signed,
     tracks,
     walkthrough,
-    _release("version", "release_version", "Give a version in the form."),
+    _release("version", "release_version", hint="Give a version in the form."),
     release_origin,
     release_evaluation,
-    _release("applicable", "applicable", "Say where the model may be used."),
-    _release("not_applicable", "not_applicable", "Say where the model must not be used."),
-    _release("rollback", "rollback", "Say how the model is rolled back and taken down."),
+    _release("applicable", "applicable", hint="Say where the model may be used."),
+    _release("not_applicable", "not_applicable", hint="Say where the model must not be used."),
+    _release("rollback", "rollback", "take_down", hint="Say how the model is rolled back and taken down."),
     release_registry,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pretrain_archive.domain.kinds import Payload, PayloadT, SnapshotCreated
 from pretrain_archive.domain.policy import Policy
@@ -66,6 +67,12 @@ def named(payload: Payload | None, *fields: str) -> list[str]:
     return [
         name for name in fields if payload is not None and getattr(payload, name) not in (None, "", [], {})
     ]
+
+
+def stated(value: Any) -> str:
+    """A form's value as text, empty where nothing is said: blank lines say nothing."""
+    lines = value if isinstance(value, list) else [value]
+    return "; ".join(text for line in lines if line is not None and (text := str(line).strip()))
 
 
 def names_snapshot(text: str, snapshot: SnapshotCreated) -> bool:
