@@ -20,6 +20,7 @@ from typing import Any
 from pretrain_archive.artifacts.hashing import files_digest
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.policy import load_policy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Record, Relation
 from pretrain_archive.domain.records import Origin as TaskOrigin
 from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
@@ -31,7 +32,7 @@ SNAPSHOT = "python-stdlib"
 STEPS_PER_CHECKPOINT = 20
 KILLED_AT = 52
 LAST_STEP = 100
-POLICY_DIGEST = "sha256:" + hashlib.sha256(b"policy of the seeded run").hexdigest()
+POLICIES = Path(__file__).parents[2] / "dags/policies"
 
 
 def seed_run(
@@ -143,6 +144,7 @@ class _Run:
     # -- stages ----------------------------------------------------------------------------------------
 
     def open(self, objective: str) -> None:
+        policy = load_policy(POLICIES, "demo")
         conf = {"project": "demo", "source": SOURCE, "steps": LAST_STEP, "learning_rate": 0.003}
         self.add(
             "open_run",
@@ -168,8 +170,9 @@ class _Run:
                     "restore_owner": "alice",
                     "acceptance": "bob",
                 },
-                policy_digest=POLICY_DIGEST,
-                policy_name="demo.toml",
+                policy_digest=policy.digest,
+                policy_name=policy.name,
+                policy=policy.policy.model_dump(mode="json"),
                 conf=conf,
                 conf_digest=digest_of(conf),
                 code_version="3f1c9d2",

@@ -20,9 +20,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.artifacts.location import to_location
-from pretrain_archive.domain.errors import AlreadyRecordedError, PackageError, RefusedError
-from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.errors import PackageError, RefusedError
+from pretrain_archive.domain.identity import Ref, path_to_text
 from pretrain_archive.domain.kinds import PackageWritten
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
@@ -88,9 +87,10 @@ def write_package(
 
     ``folder`` must not exist, or hold this very package (a retried close). ``extra`` are further evidence
     files. A retry finds its own record ``package.written`` and makes the same bytes again; what was recorded
-    since is left out, unless ``renew`` asks for a further package that holds it. Raises
-    ``RefusedError`` on a secret, ``PackageError`` where another package is in the way, the run has no
-    records, or the finished folder does not verify.
+    since is left out, unless ``renew`` asks for a further package that holds it. The recorded location is the
+    absolute path as ``identity.path_to_text`` writes it. Raises ``RefusedError`` on a secret; ``PackageError``
+    where another package is in the way, the run has no records, or the finished folder does not verify;
+    ``AlreadyRecordedError`` where another try was faster: read the run again and repeat.
     """
     if not view.records:
         raise PackageError(f"run {view.run_uid} has no records.", hint="Name a run that the ledger knows.")
@@ -197,7 +197,7 @@ def _append_statement(
     ledger: Ledger, view: RunView, content: _Content, *, folder: Path, writer: Writer, closing: Closing | None
 ) -> list[Record]:
     payload = PackageWritten(
-        location=to_location(folder),
+        location=path_to_text(os.fsencode(folder.resolve())),
         digest=content.digest,
         files=len(content.parts),
         total_bytes=sum(len(part.data) for part in content.parts),
@@ -220,13 +220,7 @@ def _append_statement(
             ),
         ),
     )
-    try:
-        return ledger.append([statement, *(closing(payload) if closing else ())])
-    except AlreadyRecordedError as error:
-        raise PackageError(
-            f"the run went on while its package was written ({error.record_id}).",
-            hint="Read the run again and repeat.",
-        ) from error
+    return ledger.append([statement, *(closing(payload) if closing else ())])
 
 
 # -- the folder ----------------------------------------------------------------------------------------

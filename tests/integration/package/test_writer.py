@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.support.ledgers import Place
 from tests.support.packages import ACTOR, ORIGIN, build, closing, faults, memory_ledger, run_verifier
 from tests.support.seeded_run import seed_run
 
-from pretrain_archive.domain.errors import PackageError, RefusedError
+from pretrain_archive.domain.errors import AlreadyRecordedError, PackageError, RefusedError
 from pretrain_archive.domain.kinds import NoteAdded
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
@@ -98,6 +99,24 @@ def test_retry_after_a_crash_completes_the_same_package(tmp_path: Path) -> None:
     assert records == len(ledger.log)
     assert 3 == run_verifier(tmp_path / "package")[0]
     assert {"package", "store", "checkpoints"} == {path.name for path in tmp_path.iterdir()}
+
+
+def test_two_closers_make_one_package(tmp_path: Path) -> None:
+    """Whoever comes second with an old view is told so; with a fresh view it finds the same package."""
+    ledger, store = memory_ledger(), FileStore(tmp_path / "store")
+    run_uid = seed_run(ledger, store, tmp_path)
+    old = view_of(ledger, run_uid)
+    writer = Writer(actor=ACTOR, origin=ORIGIN, verifier_key=ledger.verifier_key())
+    other = Writer(actor=ACTOR, origin=replace(ORIGIN, try_number=2), verifier_key=ledger.verifier_key())
+    first = write_package(ledger, store, old, folder=tmp_path / "package", writer=writer)
+
+    with pytest.raises(AlreadyRecordedError):
+        write_package(ledger, store, old, folder=tmp_path / "package", writer=other)
+    second = write_package(ledger, store, view_of(ledger, run_uid), folder=tmp_path / "package", writer=other)
+
+    assert first == second
+    assert str(tmp_path / "package") == first.location
+    assert 1 == sum(record.kind == "package.written" for record in ledger.log)
 
 
 def test_later_facts_are_left_out_unless_asked_for(tmp_path: Path) -> None:
