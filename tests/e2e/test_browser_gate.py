@@ -195,3 +195,54 @@ def test_6_the_extra_links_of_the_gate_lead_to_it(gate: Gate) -> None:
         "Gate": "/pretrain-archive/runs/RUN/gates/prepare",
         "Dossier": "/pretrain-archive/runs/RUN",
     } == landed
+
+
+@pytest.mark.case("G01")
+def test_7_a_stale_question_is_signed_fresh_from_our_page(gate: Gate) -> None:
+    """After a fact changed, the question in Airflow is old; our page says so and signs what stands now."""
+    from pretrain_archive.domain import kinds
+    from pretrain_archive.domain.records import Actor, Draft, Origin
+    from pretrain_archive.ledger.canonical import digest_of
+    from pretrain_archive.ledger.factory import open_ledger
+
+    dag_run_id = gate.airflow.trigger("alice", DAG, CONF)
+    asked = gate.airflow.wait_question(DAG, dag_run_id, "prepare_gate")
+    ledger = open_ledger(
+        f"sqlite:///{gate.airflow.home}/pretrain_archive/ledger.db",
+        signing_key=None,
+        anchors=[],
+        auto_seal=False,
+    )
+    [declared] = [
+        record
+        for record in ledger.records(kinds=("configuration.declared",))
+        if record.origin.dag_run_id == dag_run_id
+    ]
+    configuration = {**declared.payload["configuration"], "changed_after_the_question": True}
+    payload = kinds.ConfigurationDeclared.model_validate(
+        {**declared.payload, "configuration": configuration, "configuration_digest": digest_of(configuration)}
+    )
+    late = Origin(dag_id=DAG, dag_run_id=dag_run_id, task_id="late_change")
+    ledger.append(
+        [
+            Draft(
+                stream=declared.stream,
+                kind="configuration.declared",
+                payload=payload.to_json(),
+                actor=Actor(type="cli", name="test"),
+                origin=late,
+            )
+        ]
+    )
+    page = gate.page("bob")
+    page.goto(f"{gate.airflow.url}/pretrain-archive/runs/{declared.stream}/gates/prepare")
+    expect(page.locator(".banner.stale")).to_contain_text("The question in Airflow shows older evidence")
+    fresh = page.locator("form#answer").get_attribute("data-digest")
+    page.get_by_label("Reason (required)").fill("The change was read; too late for this run.")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".card.gate.reject")).to_contain_text("The change was read", timeout=120_000)
+    decision = next(d for d in reversed(decisions(gate)) if d["decision"] == "reject")
+
+    assert fresh != asked.params["dossier_digest"]["schema"]["const"]
+    assert (fresh, "bob") == (decision["dossier_digest"], decision["person_name"])
+    assert [] == list(ledger.records(streams=(declared.stream,), kinds=("gate.refused",)))

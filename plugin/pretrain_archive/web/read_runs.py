@@ -104,9 +104,20 @@ def fits(state: str, wanted: str) -> bool:
 
 
 def _lines(ledger: Ledger, rows: Iterable[RunRow]) -> list[RunLine]:
+    """The state of each run. Most are closed, which one small record says: only the others are read further."""
     rows = list(rows)
-    views = _views(ledger, [row.run_uid for row in rows], STATE_KINDS)
-    return [_line(row, views[row.run_uid]) for row in rows]
+    closed = set(_streams(ledger, [row.run_uid for row in rows], ("run.closed",)))
+    views = _views(ledger, [row.run_uid for row in rows if row.run_uid not in closed], STATE_KINDS)
+    return [
+        RunLine(row=row, state="closed", waiting=None, since=None)
+        if row.run_uid in closed
+        else _line(row, views[row.run_uid])
+        for row in rows
+    ]
+
+
+def _streams(ledger: Ledger, uids: list[str], wanted: Collection[str]) -> list[str]:
+    return [record.stream for record in ledger.records(streams=uids, kinds=wanted)] if uids else []
 
 
 def _line(row: RunRow, view: RunView) -> RunLine:
