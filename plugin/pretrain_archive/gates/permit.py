@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
 from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_time
 from pretrain_archive.domain.merkle import root_from_inclusion
 from pretrain_archive.domain.policy import LoadedPolicy
@@ -173,8 +173,17 @@ def consume_permit(
 ) -> Record:
     """Record the launch intent; the token's use is unique in the whole ledger.
 
-    Raises ``AlreadyRecordedError`` if this attempt's token was used before: then nothing may start.
+    Raises ``AlreadyRecordedError`` if this attempt's token was used before, also by the same task try (whose
+    repeated write the ledger would find again): then nothing may start.
     """
+    for used in ledger.records(streams=[permit.run_uid], kinds=["launch.intended"]):
+        if used.attempt == permit.attempt:
+            raise AlreadyRecordedError(
+                f"The launch token of attempt {permit.attempt} of run {permit.run_uid} was used by record "
+                f"{used.record_id}.",
+                record_id=used.record_id,
+                hint="Run the task again: it derives the token of the next attempt.",
+            )
     payload = kinds.LaunchIntended(
         token_digest=permit.digest,
         token=permit.token,

@@ -53,7 +53,8 @@ def load_run(ledger: Ledger, run_uid: str) -> RunView:
 def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
     """The newest run of the project whose prepare gate was approved before this run was opened.
 
-    Pinned to the log position of this run's opening, so that the comparison never changes afterwards.
+    Pinned to the log position of this run's opening, its facts too, so that the comparison never changes
+    afterwards.
     """
     opened = next((record for record in view.records if record.kind == "run.opened"), None)
     if opened is None:
@@ -69,7 +70,8 @@ def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
                 and d.position < opened.position
                 for d in decisions
             ):
-                return load_run(ledger, row.run_uid)
+                known = ledger.records(streams=[row.run_uid])
+                return RunView.of(row.run_uid, (r for r in known if r.position < opened.position))
         if len(rows) < PAGE:
             return None
         before = rows[-1].position

@@ -145,12 +145,18 @@ def further_use(view: RunView, policy: Policy) -> Item:
 
 
 def walkthrough(view: RunView, policy: Policy) -> Item:
-    """A person who took no part walked through the archive (R140): advisory until an exam is recorded."""
+    """A person who took no part walked through the archive (R140): advisory until an exam is recorded.
+
+    A walk-through of the closed run is a later fact: it does not change what was signed.
+    """
+    closed = view.last(kinds.RunClosed)
     done = next(
         (
             f
             for f in view.all(kinds.NoteAdded)
-            if f[1].topic == "note" and f[1].text.startswith("walk-through")
+            if f[1].topic == "note"
+            and f[1].text.startswith("walk-through")
+            and not (closed and f[0].position > closed[0].position)
         ),
         None,
     )
