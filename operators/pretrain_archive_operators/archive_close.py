@@ -34,7 +34,7 @@ class ArchiveCloseOperator(ArchiveOperator):
             verifier_key=verifier_key(),
         )
         return {
-            "package": done.package.location,
+            "package": str(done.folder),
             "digest": done.package.digest,
             "outcome": done.outcome,
             "release": f"{done.release.name} {done.release.version}" if done.release else None,

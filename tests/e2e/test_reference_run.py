@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import DAG, House
 
+from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain import kinds
 from pretrain_archive.gates.service import gate_view, load_run
 
@@ -33,7 +34,8 @@ def test_run_closes_with_a_package_that_verifies(house: House, done: str) -> Non
     assert closed is not None
     assert closed.outcome == "register"
     assert view.state == "closed"
-    folder, key = Path(written.location), house.air.home / "pretrain_archive" / "ledger.pub"
+    folder, key = to_path(written.location), house.air.home / "pretrain_archive" / "ledger.pub"
+    assert folder is not None
     command = [sys.executable, "-I", "-S", str(folder / "verify.py"), "--json", str(folder)]
     checked = subprocess.run([*command, "--key", str(key)], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout[-2000:]
@@ -97,7 +99,7 @@ def test_clean_up_deletes_recovery_checkpoints_and_leaves_tombstones(house: Hous
     assert house.air.wait_run("retention_cleanup", run) == "success"
     chosen = house.all(done, kinds.CandidateNamed)[0].checkpoint_id
     by_id = {c.checkpoint_id: c for c in house.all(done, kinds.CheckpointRegistered)}
-    gone = {i for i, c in by_id.items() if not Path(c.location.removeprefix("file://")).exists()}
+    gone = {i for i, c in by_id.items() if not Path(str(to_path(c.location))).exists()}
     assert chosen not in gone
     assert gone == set(by_id) - {chosen}
     stones = {r.payload["ref"] for r in house.ledger().records(kinds=["tombstone.written"])}

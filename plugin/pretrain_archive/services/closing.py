@@ -37,6 +37,7 @@ class Closed:
     """A closed run: its package, the outcome that was signed, and the release if there is one."""
 
     package: PackageWritten
+    folder: Path
     outcome: str
     release: ReleaseMade | None
 
@@ -82,10 +83,10 @@ def close_archive(
     except AlreadyRecordedError:
         caller.say(f"run {run_uid} was closed by another task meanwhile")
         written = write()
-    _mirror(store, Path(written.location), run_uid, caller)
+    _mirror(store, folder, run_uid, caller)
     ledger.seal()
-    caller.say(f"package {written.location} ({written.files} files, {written.digest})")
-    return Closed(package=written, outcome=str(decision.outcome), release=release)
+    caller.say(f"package {folder} ({written.files} files, {written.digest})")
+    return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
 
 
 def _signed(ledger: Ledger, view: RunView) -> tuple[Record, GateDecision]:

@@ -1,0 +1,164 @@
+"""The main line as the data walks it, without Airflow: from a folder to a package that verifies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.main_line import Line
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive.gates.service import gate_view
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    """A line of its own."""
+    return Line(folder=tmp_path)
+
+
+def launches(line: Line) -> int:
+    """How many launch tokens were consumed."""
+    return sum(1 for record in line.view().records if record.kind == "launch.intended")
+
+
+@pytest.mark.requirement("R001", "R018", "R058", "R107", "R110", "R112")
+def test_from_a_folder_to_a_verified_package(line: Line) -> None:
+    """Every step in its order ends in a closed run whose package verifies, and is only intact without the key."""
+    line.to_signed_launch()
+    assert line.launch().state == "completed"
+    assert [c.step for c in line.register().kept] == [10, 20, 30, 40]
+    assert line.evaluate().report.passed
+    line.sign("run")
+    line.sign("close")
+    closed = line.close()
+    assert closed.release is not None
+    assert line.view().state == "closed"
+    checked = line.verify(closed.folder)
+    assert (checked.returncode, json.loads(checked.stdout)["verdict"]) == (0, "verified"), checked.stdout[
+        -1500:
+    ]
+    assert line.verify(closed.folder, key=False).returncode == 3
+
+
+@pytest.mark.requirement("R024", "R025", "R027", "R082")
+def test_failed_attempt_is_kept_and_the_next_one_resumes(line: Line) -> None:
+    """A program that dies leaves a failed attempt; the next resumes from the last verified checkpoint."""
+    line.to_signed_launch(configuration={"steps": 40, "die_at": 25})
+    first = line.launch()
+    assert (first.state, first.exit_code) == ("failed", 9)
+    second = line.launch(try_number=2)
+    assert (second.attempt, second.state) == (2, "completed")
+    started = [fact for _, fact in line.view().all(kinds.AttemptStarted)][-1]
+    assert started.resume_step == 20
+    assert (second.steps_repeated, second.steps_lost) == (5, 0)
+
+
+@pytest.mark.requirement("R125", "R067", "R052")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param("code", "the training code changed after it was signed", id="training code edited"),
+        pytest.param("data", "data changed after it was signed", id="stored data edited"),
+        pytest.param("policy", "changed since the run was opened", id="policy edited"),
+        pytest.param("snapshot", "stale approval", id="new snapshot recorded"),
+        pytest.param("unsigned", "no decision in the ledger", id="gate never answered"),
+    ],
+)
+def test_nothing_starts_when_what_was_signed_is_not_what_would_run(
+    line: Line, change: str, words: str
+) -> None:
+    """Each change after the signature stops the launch before a token is consumed, and is named."""
+    if change == "unsigned":
+        line.open()
+        line.prepare_data()
+        line.ask("prepare")
+    else:
+        line.to_signed_launch()
+    if change == "code":
+        (line.program / "train.py").write_text("print('something else')\n")
+    if change == "data":
+        blob = next(p for p in sorted((line.folder / "store" / "blobs").rglob("*")) if p.is_file())
+        blob.chmod(0o644)
+        blob.write_bytes(blob.read_bytes()[:-1] + b"!")
+    if change == "policy":
+        line.policy = type(line.policy)(
+            policy=line.policy.policy, digest="sha256:" + "0" * 64, name="line.toml"
+        )
+    if change == "snapshot":
+        (line.folder / "source" / "doc00.txt").write_text("changed after the signature\n" * 9)
+        line.prepare_data(try_number=2)
+    with pytest.raises(RefusedError, match=words):
+        line.launch()
+    assert launches(line) == 0
+    assert not list(line.runs_folder.glob("*/attempt-*"))
+
+
+def test_run_that_completed_can_be_launched_again_only_as_the_next_attempt(line: Line) -> None:
+    """A cleared launch is a new attempt with a token of its own; the earlier one stays as it was."""
+    line.to_signed_launch()
+    line.launch()
+    before = [record.stored for record in line.view().records]
+    assert line.launch(try_number=2).attempt == 2
+    assert [record.stored for record in line.view().records][: len(before)] == before
+    assert launches(line) == 2
+
+
+@pytest.mark.case("P07")
+def test_mapped_evaluations_are_kept_by_name_not_by_place(line: Line) -> None:
+    """Four mapped evaluations, one failing, are filed under their checkpoints; a shorter rerun removes nothing."""
+    line.to_signed_launch(configuration={"steps": 40, "cannot_evaluate": [20]})
+    line.launch()
+    names = [c.checkpoint_id for c in line.register().kept]
+    for place, name in enumerate(names):
+        if place == 1:
+            with pytest.raises(ArchiveError, match="cannot be evaluated"):
+                line.evaluate(name, map_index=place)
+        else:
+            assert line.evaluate(name, map_index=place).report.checkpoint_id == name
+    reported = {r.checkpoint_id: r.metrics[0].value for _, r in line.view().all(kinds.EvaluationReported)}
+    assert reported == {names[0]: 3.9, names[2]: 3.7, names[3]: 3.6}
+    line.evaluate(names[0], map_index=0, try_number=2)
+    line.evaluate(names[2], map_index=1, try_number=2)
+    again = {r.checkpoint_id: r.metrics[0].value for _, r in line.view().all(kinds.EvaluationReported)}
+    assert again == reported
+
+
+@pytest.mark.case("P07")
+def test_nothing_evaluated_is_not_taken_as_a_pass(line: Line) -> None:
+    """An empty list of evaluations leaves an unrecorded item at the run gate and forbids the close."""
+    line.to_signed_launch()
+    line.launch()
+    line.register()
+    items = {item.id: item.verdict.value for item in gate_view(line.ledger, line.view(), "run").dossier.items}
+    assert items["run.evaluated"] == "unrecorded"
+    close = gate_view(line.ledger, line.view(), "close").dossier
+    assert "close.evaluation" in {item.id for item in close.blocked_by()}
+
+
+@pytest.mark.requirement("R094")
+def test_repeated_failure_waits_for_a_person(line: Line) -> None:
+    """Two attempts that die at the same step are enough: the third is refused and the stop is recorded."""
+    line.to_signed_launch(configuration={"steps": 40, "die_at": 5})
+    line.launch()
+    line.launch(try_number=2)
+    with pytest.raises(RefusedError, match="same failure repeats"):
+        line.launch(try_number=3)
+    assert [s.rule for _, s in line.view().all(kinds.StopFired)] == ["repeated_failure"]
+
+
+@pytest.mark.case("A05")
+def test_close_is_repeated_without_a_second_release_or_package(line: Line) -> None:
+    """However often close is tried, there is one release, one close and one package digest."""
+    line.to_signed_launch()
+    line.launch()
+    line.register()
+    line.evaluate()
+    line.sign("run")
+    line.sign("close")
+    first, second = line.close(), line.close(try_number=2)
+    assert first.package.digest == second.package.digest
+    names = [record.kind for record in line.view().records]
+    assert [names.count(kind) for kind in ("release.made", "run.closed", "package.written")] == [1, 1, 1]
