@@ -1,0 +1,24 @@
+"""What holds for every test: no setting of the developer's own Airflow reaches it, and none of its files is touched."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+
+OURS = ("AIRFLOW_", "PRETRAIN_ARCHIVE_", "_AIRFLOW")
+
+
+def _isolate() -> None:
+    """Give this process a home of its own, before anything imports Airflow (which writes to its home at once)."""
+    for name in [name for name in os.environ if name.startswith(OURS)]:
+        del os.environ[name]
+    home = tempfile.mkdtemp(prefix="pretrain-archive-tests-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["AIRFLOW_HOME"] = home
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS"] = "False"
+
+
+_isolate()
