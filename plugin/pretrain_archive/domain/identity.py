@@ -55,6 +55,8 @@ def parse_time(text: str) -> datetime:
 class Ref:
     """A thing at a pinned version: ``type:id@version``; the version is empty for what has none.
 
+    An id that holds ``@`` (a person's address) and has no version is written with an ``@`` at its end.
+
     Types in use: source, snapshot, split, run, configuration, environment, checkpoint, evaluation,
     candidate, release, package, decision, person, tombstone.
     """
@@ -72,7 +74,8 @@ class Ref:
             )
 
     def __str__(self) -> str:
-        return f"{self.type}:{self.id}@{self.version}" if self.version else f"{self.type}:{self.id}"
+        pinned = self.version or "@" in self.id
+        return f"{self.type}:{self.id}@{self.version}" if pinned else f"{self.type}:{self.id}"
 
     @classmethod
     def parse(cls, text: str) -> Self:

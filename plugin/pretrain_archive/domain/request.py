@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator
 
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import Budget, CheckpointPlan, Purpose, StopConditions
@@ -27,7 +27,7 @@ class RunRequest(BaseModel):
     objective: str = Field(min_length=8, max_length=2000)
     training_type: TrainingType
     source: str = Field(min_length=1)
-    licence: str = Field(min_length=1)
+    licence: str = Field(min_length=1, max_length=200)
     intended_use: str = Field(min_length=1)
     # data
     source_name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")
@@ -54,17 +54,17 @@ class RunRequest(BaseModel):
     wall_minutes: float = Field(gt=0, le=1_000_000)
     no_progress_minutes: float = Field(gt=0, le=1_000_000)
     stop_on_nan: bool = True
-    max_loss: float | None = None
+    max_loss: FiniteFloat | None = None
     max_attempts: int = Field(ge=1, le=100)
     # people
     responsible: str | None = None
     # acceptance
     acceptance_metric: str = Field(min_length=1)
-    acceptance_limit: float | None = None
+    acceptance_limit: FiniteFloat | None = None
     must_beat_baselines: bool = True
     # intended use of the release
     release_name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")
-    release_version: str = Field(min_length=1)
+    release_version: str = Field(min_length=1, max_length=80)
     applicable: list[str] = []
     not_applicable: list[str] = []
     known_limits: list[str] = []
@@ -76,7 +76,7 @@ class RunRequest(BaseModel):
     )
     @classmethod
     def _drop_blank_lines(cls, value: Any) -> Any:
-        return [line.strip() for line in value if str(line).strip()] if isinstance(value, list) else value
+        return [line for line in value if str(line).strip()] if isinstance(value, list) else value
 
     @field_validator(
         "collected_at", "masking", "base_model", "responsible", "rollback", "take_down", mode="before"
