@@ -34,8 +34,7 @@ def test_run_closes_with_a_package_that_verifies(house: House, done: str) -> Non
     assert closed is not None
     assert closed.outcome == "register"
     assert view.state == "closed"
-    folder, key = to_path(written.location), house.air.home / "pretrain_archive" / "ledger.pub"
-    assert folder is not None
+    folder, key = Path(written.location), house.air.home / "pretrain_archive" / "ledger.pub"
     command = [sys.executable, "-I", "-S", str(folder / "verify.py"), "--json", str(folder)]
     checked = subprocess.run([*command, "--key", str(key)], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout[-2000:]

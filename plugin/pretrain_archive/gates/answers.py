@@ -207,6 +207,15 @@ def _decision(view: GateView, answer: Answer, dossier_record: str) -> GateDecisi
     )
 
 
+def _known(run: RunView, gate: str, answer: Answer) -> Outcome | None:
+    """The decision that this very answer made: it was written, and its acknowledgement lost."""
+    for record, decision in run.all(GateDecision):
+        same = (decision.gate, decision.person_name, decision.responded_at)
+        if same == (gate, answer.person_name, answer.responded_at):
+            return Outcome(decision=decision, record=record)
+    return None
+
+
 def take_answer(
     ledger: Ledger,
     *,
@@ -217,8 +226,13 @@ def take_answer(
     actor: Actor,
     origin: Origin,
 ) -> Outcome:
-    """Judge an answer against the dossier as it stands now and record the decision or the refusal."""
+    """Judge an answer against the dossier as it stands now and record the decision or the refusal.
+
+    The same answer (person and moment) taken again, because its acknowledgement was lost, is the same decision.
+    """
     run = load_run(ledger, run_uid)
+    if (known := _known(run, gate, answer)) is not None:
+        return known
     view = gate_view(ledger, run, gate, policy)
     fault: tuple[Cause, str] | None = None
     if view.policy_changed:
