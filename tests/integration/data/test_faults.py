@@ -150,7 +150,7 @@ def test_killed_in_the_middle_of_copying(tmp_path, after):
     assert kept <= {info.key for info in store.list("blobs/")}
     assert 300 == verify_snapshot(store, "corpus").counts["verified"]
     assert [made.to_json()] == records(tmp_path)
-    assert [] == list((tmp_path / "store/.tmp").iterdir())
+    check_swept_by_the_next_write(tmp_path)
 
 
 def _create(folder: Path, number: int, barrier, options: dict | None, url: str, answers) -> None:
