@@ -16,7 +16,8 @@ def stored(kind, payload, version=1):
     """A record with a payload."""
     return Record(
         record_id="rec_1", position=0, stream="s", sequence=0, previous="", kind=kind, schema_version=version,
-        attempt=0, ordinal=0, payload=payload, actor=Actor(type="cli", name="x"), recorded_at="2026-11-29T10:00:00.000000Z",
+        attempt=0, ordinal=0, payload=payload, actor=Actor(type="cli", name="x"),
+        recorded_at="2026-11-29T10:00:00.000000Z",
         origin=Origin(dag_id="d", dag_run_id="r", task_id="t"),
     )  # fmt: skip
 

@@ -16,23 +16,13 @@ def view(*steps: str) -> RunView:
     for position, step in enumerate(steps):
         kind, _, rest = step.partition(" ")
         payload = {"gate": rest} if kind.startswith("gate.") else {"topic": "note", "text": rest}
-        records.append(
-            Record(
-                record_id=f"rec_{position}",
-                position=position,
-                stream="run_x",
-                sequence=position,
-                previous="",
-                kind=kind,
-                schema_version=1,
-                attempt=int(rest) if rest.isdigit() else 0,
-                ordinal=0,
-                payload=payload,
-                actor=Actor(type="task", name="t"),
-                recorded_at=f"2026-11-29T10:00:{position:02d}.000000Z",
-                origin=Origin(dag_id="d", dag_run_id="r", task_id="t"),
-            )  # fmt: skip
-        )
+        record = Record(
+            record_id=f"rec_{position}", position=position, stream="run_x", sequence=position, previous="", kind=kind,
+            schema_version=1, attempt=int(rest) if rest.isdigit() else 0, ordinal=0, payload=payload,
+            actor=Actor(type="task", name="t"), recorded_at=f"2026-11-29T10:00:{position:02d}.000000Z",
+            origin=Origin(dag_id="d", dag_run_id="r", task_id="t"),
+        )  # fmt: skip
+        records.append(record)
     return RunView.of("run_x", records)
 
 

@@ -1,0 +1,160 @@
+"""The run gate's items: failure, change and recovery are explainable (R135-R137)."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.domain.checklists.conftest import changed, drop_first, first, without
+
+from pretrain_archive.domain.checklists import checklist
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointRegistered,
+    EnvironmentObserved,
+    EvaluationReported,
+    GateDecision,
+    LaunchIntended,
+    MetricsRecorded,
+)
+from pretrain_archive.domain.policy import Environment
+
+VERIFIED, CHANGED, UNRECORDED = "verified", "changed", "unrecorded"
+NAN = {"name": "loss", "step": 101, "value": None, "not_finite": "nan"}
+
+
+def loss(**point):
+    """The last batches end with another loss."""
+    return changed(MetricsRecorded, points=lambda old: [*old, {"name": "loss", "step": 999, **point}])
+
+
+CASES = {
+    "completed": [
+        pytest.param(without(AttemptEnded), UNRECORDED, id="no end"),
+        pytest.param(without(LaunchIntended, AttemptEnded), UNRECORDED, id="never launched"),
+        *(pytest.param(changed(AttemptEnded, state=state), CHANGED, id=state)
+          for state in ("failed", "stopped", "interrupted", "lost")),
+        pytest.param(first(AttemptEnded, changed(AttemptEnded, state="lost")), VERIFIED, id="an earlier one was lost"),
+    ],
+    "explainable": [
+        pytest.param(without(LaunchIntended), UNRECORDED, id="never launched"),
+        pytest.param(drop_first(AttemptEnded), UNRECORDED, id="an attempt without an end"),
+        pytest.param(changed(AttemptEnded, reason=""), CHANGED, id="no reason"),
+        pytest.param(changed(AttemptEnded, steps_repeated=None), CHANGED, id="repeated steps not counted"),
+        pytest.param(first(AttemptEnded, changed(AttemptEnded, steps_repeated=None)), VERIFIED,
+                     id="first attempt repeats nothing"),
+    ],
+    "evidence_location": [
+        pytest.param(without(AttemptEnded), UNRECORDED, id="no end"),
+        pytest.param(changed(AttemptEnded, log_uri=None), UNRECORDED, id="no place"),
+        pytest.param(first(AttemptEnded, changed(AttemptEnded, log_digest=None)), UNRECORDED,
+                     id="no digest of one log"),
+        pytest.param(without(AttemptStarted), UNRECORDED, id="nothing started"),
+    ],
+    "environment": [
+        pytest.param(without(EnvironmentObserved), UNRECORDED, id="not observed"),
+        pytest.param(changed(EnvironmentObserved, differences=[{"field": "torch", "grade": "major"}]), CHANGED,
+                     id="drift"),
+        pytest.param(first(EnvironmentObserved, changed(EnvironmentObserved, differences=[{"field": "torch"}])),
+                     CHANGED, id="drift in an earlier attempt"),
+        pytest.param(changed(EnvironmentObserved, differences=[{"field": "host", "grade": "info"}]), VERIFIED,
+                     id="for information"),
+    ],
+    "metrics": [
+        pytest.param(without(MetricsRecorded), UNRECORDED, id="none"),
+        pytest.param(changed(MetricsRecorded, points=[{"name": "lr", "step": 1, "value": 1.0}]), UNRECORDED,
+                     id="no loss among them"),
+        pytest.param(loss(value=None, not_finite="nan"), CHANGED, id="ends in NaN"),
+        pytest.param(loss(value=0.5), VERIFIED, id="finite again"),
+    ],
+    "checkpoints": [pytest.param(without(CheckpointRegistered), UNRECORDED, id="none")],
+    "evaluated": [
+        pytest.param(without(EvaluationReported), UNRECORDED, id="none"),
+        pytest.param(changed(EvaluationReported, flags=[]), VERIFIED, id="no flag"),
+        pytest.param(changed(EvaluationReported, flags=[], baselines=[]), CHANGED, id="no baseline"),
+    ],
+    "signed_apart": [
+        pytest.param(without(GateDecision), UNRECORDED, id="not signed"),
+        pytest.param(without(LaunchIntended), UNRECORDED, id="not launched"),
+        pytest.param(first(GateDecision, changed(GateDecision, decision="reject")), CHANGED, id="rejected"),
+    ],
+}  # fmt: skip
+GOOD = {"evaluated": CHANGED}
+ADVISORY = {"environment", "evaluated"}
+REQUIREMENTS = {
+    "completed": "R088", "explainable": "R135", "evidence_location": "R136", "environment": "R071", "metrics": "R091",
+    "checkpoints": "R095", "evaluated": "R119", "signed_apart": "R137",
+}  # fmt: skip
+
+
+@pytest.mark.requirement("R135", "R136", "R137")
+@pytest.mark.parametrize("name", CASES)
+def test_of_a_good_run(whole, name):
+    """A resumed, evaluated run: verified but for the evaluation's flag, each with evidence and owner."""
+    item = whole.item("run", f"run.{name}")
+
+    assert GOOD.get(name, VERIFIED) == item.verdict
+    assert (name in ADVISORY, REQUIREMENTS[name]) == (not item.blocking, item.requirement)
+    assert item.evidence
+    assert item.owner
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "verdict"),
+    [
+        pytest.param(name, *case.values, id=f"{name}: {case.id}")
+        for name, cases in CASES.items()
+        for case in cases
+    ],
+)
+def test_cases(whole, name, edit, verdict):
+    """What is missing is unrecorded, what contradicts is changed."""
+    item = whole.item("run", f"run.{name}", edit)
+
+    assert verdict == item.verdict
+    if verdict == UNRECORDED:
+        assert "" == item.found
+
+
+def test_every_item_has_cases(whole):
+    """No item is left out of the tables."""
+    assert {f"run.{name}" for name in CASES} == {
+        item.id for item in checklist("run", whole.view, whole.policy)
+    }
+
+
+def test_drift_blocks_where_the_policy_stops(whole):
+    """Under ``drift = "stop"`` the environment's item blocks."""
+    drifted = changed(EnvironmentObserved, differences=[{"field": "torch"}])
+
+    assert whole.item("run", "run.environment", drifted, environment=Environment(drift="stop")).blocking
+    assert "torch" == whole.item("run", "run.environment", drifted).found
+
+
+def test_losses_are_counted(whole):
+    """What was lost and repeated is said in numbers."""
+    found = whole.item("run", "run.explainable").found
+
+    assert "2 attempt(s), 12 steps lost, 12 repeated, 0 stop rule(s) fired" == found
+
+
+def test_attempt_without_an_end_is_named(whole):
+    """The hint names the attempt."""
+    item = whole.item("run", "run.explainable", drop_first(AttemptEnded))
+
+    assert "Attempts without an end: 1." == item.hint
+
+
+def test_signed_after_the_launch(whole):
+    """A prepare decision that was made after the launch is no permission."""
+
+    def later(view):
+        decision = next(r for r in view.records if r.kind == "gate.decision")
+        from dataclasses import replace
+
+        from pretrain_archive.domain.run_view import RunView
+
+        return RunView.of(
+            view.run_uid, [*view.records, replace(decision, position=view.records[-1].position + 1)]
+        )
+
+    assert CHANGED == whole.item("run", "run.signed_apart", later).verdict
