@@ -6,6 +6,7 @@ RUNS: dict[str, tuple[str, str]] = {
     # -- frame
     "archive": ("Pretrain archive", "训练档案"),
     "runs": ("Runs", "训练"),
+    "crumbs": ("Where you are", "当前位置"),
     "skip": ("Skip to the content", "跳到正文"),
     "unrecorded": ("unrecorded", "未记录"),
     "none": ("none", "无"),
