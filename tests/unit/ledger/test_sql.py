@@ -149,15 +149,15 @@ def test_records_filters_and_pages(place: Place) -> None:
 def test_runs_search_and_page(place: Place) -> None:
     """Runs are listed newest first; words are looked for as they are written, in any case."""
     ledger = place.open()
-    for name in ("Alpha 100%", "beta_x", "betaÄx", "gamma"):
+    for name in ("alpha 1000", "Alpha 100%", "beta_x", "betaÄx", "gamma"):
         ledger.append([run_opened(new_id("run"), purpose=_purpose(name), submitter=name[0])])
 
     def found(**query: object) -> list[str]:
         return [row.objective for row in ledger.runs(RunQuery(**query))]  # type: ignore[arg-type]
 
-    assert ["gamma", "betaÄx", "beta_x", "Alpha 100%"] == found()
+    assert ["gamma", "betaÄx", "beta_x", "Alpha 100%", "alpha 1000"] == found()
     assert ["Alpha 100%"] == found(text="100%")
-    assert ["Alpha 100%"] == found(text="alpha demo")
+    assert ["Alpha 100%", "alpha 1000"] == found(text="alpha demo")
     assert ["beta_x"] == found(text="a_x")
     assert ["betaÄx"] == found(text="BETAäX")
     assert [] == found(text="\ud800")
@@ -165,7 +165,7 @@ def test_runs_search_and_page(place: Place) -> None:
     assert [] == found(dag_ids=["another"])
     assert ["gamma", "betaÄx"] == found(limit=2)
     third = ledger.runs(RunQuery(limit=2))[-1].position
-    assert ["beta_x", "Alpha 100%"] == found(before=third)
+    assert ["beta_x", "Alpha 100%", "alpha 1000"] == found(before=third)
 
 
 def _purpose(objective: str) -> dict[str, str]:
