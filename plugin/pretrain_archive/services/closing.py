@@ -139,7 +139,7 @@ def _mirror(store: ObjectStore, folder: Path, run_uid: str, caller: Caller) -> N
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         with path.open("rb") as data:
             store.put_if_absent(f"packages/{run_uid}/{path.relative_to(folder).as_posix()}", data)
-    caller.say(f"package also at {store.location(f'packages/{run_uid}/')}")
+    caller.say(f"package also at {store.location(f'packages/{run_uid}')}")
 
 
 def clean_temporary(
