@@ -71,17 +71,19 @@ def create(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive.domain.identity import new_id  # noqa: PLC0415
     from pretrain_archive.domain.records import Actor, Origin  # noqa: PLC0415
 
+    resolved = resolve_source(source)
     with hashing_progress("hashing") as progress:
         made = create_snapshot(
             open_store(store),
             services.open_ledger(),
             name=name,
-            source_root=resolve_source(source).root,
+            source_root=resolved.root,
+            source_uri=resolved.uri,
             mode=mode,
             actor=Actor(type="cli", name=getpass.getuser()),
             origin=Origin(dag_id="cli", dag_run_id=new_id("call"), task_id="snapshot_create"),
-            include=include or (),
-            exclude=exclude or (),
+            include=include or resolved.include,
+            exclude=[*resolved.exclude, *(exclude or ())],
             progress=progress,
         )
     wanted = (
