@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.ledger.canonical import digest_of
 
 SUFFIXES = {".py", ".json", ".toml", ".yaml", ".yml", ".sh", ".txt"}
@@ -18,7 +20,7 @@ SUFFIXES = {".py", ".json", ".toml", ".yaml", ".yml", ".sh", ".txt"}
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """A program's folder and the SHA-256 of each of its files by relative path."""
+    """A program's folder and the SHA-256 of each of its files by relative path (as ``path_to_text`` writes it)."""
 
     folder: Path
     files: dict[str, str]
@@ -50,12 +52,13 @@ def read_code(command: Sequence[str]) -> Code:
     )
     if script is None:
         program = Path(shutil.which(command[0]) or command[0])
-        return Code(folder=Path.cwd(), files={program.name: _sha256(program)})
+        return Code(folder=Path.cwd(), files={path_to_text(os.fsencode(program.name)): _sha256(program)})
     folder = script.resolve().parent
     found = sorted(
         p for p in folder.rglob("*") if p.suffix in SUFFIXES and p.is_file() and "__pycache__" not in p.parts
     )
-    return Code(folder=folder, files={p.relative_to(folder).as_posix(): _sha256(p) for p in found})
+    files = {path_to_text(os.fsencode(p.relative_to(folder).as_posix())): _sha256(p) for p in found}
+    return Code(folder=folder, files=files)
 
 
 def _sha256(path: Path) -> str:

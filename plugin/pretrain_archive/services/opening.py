@@ -9,14 +9,14 @@ from typing import Any
 
 from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.identity import Ref, new_id
 from pretrain_archive.domain.policy import ROLES, LoadedPolicy
 from pretrain_archive.domain.records import Draft, Edge, Relation
 from pretrain_archive.domain.request import RunRequest, check_against_policy, read_request
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
-from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import Code, read_code, resolve_command
@@ -41,8 +41,35 @@ class _Plan:
     environment: kinds.EnvironmentDeclared
 
 
+def _fits(value: Any) -> bool:
+    """Whether canonical JSON can hold ``value``."""
+    try:
+        canonical_bytes(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _storable(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The form as it can be recorded: what canonical JSON cannot hold stands as its text."""
+    return {ascii(k) if not _fits(k) else k: v if _fits(v) else ascii(v) for k, v in values.items()}
+
+
+def _require_storable(values: Mapping[str, Any]) -> None:
+    """Refuse a value that could not be recorded exactly, so that its digest would mean nothing."""
+    for field, value in values.items():
+        if not _fits(value):
+            raise InputError(
+                field,
+                value,
+                "cannot be recorded exactly",
+                hint="Use finite numbers, whole numbers below 2^53 and Unicode text; write longer numbers as text.",
+            )
+
+
 def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
     request = read_request(values)
+    _require_storable(values)
     policy = host.policies(request.project)
     check_against_policy(request, policy.policy)
     train = resolve_command(request.train_command, field="train_command")
@@ -83,11 +110,12 @@ def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Ho
     A request that cannot be read is recorded as a failed run with its reason, then raised.
     """
     earlier = _earlier(ledger, caller)
-    conf_digest = digest_of(dict(values))
+    conf = _storable(values)
+    conf_digest = digest_of(conf)
     try:
         plan = _plan(values, host)
     except ArchiveError as error:
-        _record_failed(ledger, caller, values, earlier, error)
+        _record_failed(ledger, caller, conf, earlier, error)
         raise
     if earlier and earlier[0].opened is not None and _same(earlier[0], plan, conf_digest):
         caller.say(f"run {earlier[0].run_uid} goes on: its inputs are unchanged")
@@ -104,7 +132,7 @@ def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Ho
         policy_digest=plan.policy.digest,
         policy_name=plan.policy.name,
         policy=plan.policy.policy.model_dump(mode="json"),
-        conf=dict(values),
+        conf=conf,
         conf_digest=conf_digest,
         code_version=host.code_version,
         bundle=host.bundle,
@@ -155,12 +183,12 @@ def _drafts(caller: Caller, opened: kinds.RunOpened, plan: _Plan, host: Host, ea
 
 
 def _record_failed(
-    ledger: Ledger, caller: Caller, values: Mapping[str, Any], earlier: list[RunView], error: ArchiveError
+    ledger: Ledger, caller: Caller, conf: dict[str, Any], earlier: list[RunView], error: ArchiveError
 ) -> None:
     run_uid = new_id("run")
     opened = kinds.RunOpened(
         run_uid=run_uid,
-        project=str(values.get("project", "")),
+        project=str(conf.get("project", "")),
         dag_id=caller.origin.dag_id,
         dag_run_id=caller.origin.dag_run_id,
         submitter=caller.submitter,
@@ -168,8 +196,8 @@ def _record_failed(
         people={},
         policy_digest=None,
         policy_name="",
-        conf=dict(values),
-        conf_digest=digest_of(dict(values)),
+        conf=conf,
+        conf_digest=digest_of(conf),
         derived_from=earlier[0].run_uid if earlier else None,
     )
     unique = f"open/{opened.dag_id}/{opened.dag_run_id}/{len(earlier)}"
