@@ -138,6 +138,9 @@ def test_tasks_link_to_the_pages_of_the_run(house: House, done: str) -> None:
 def test_everything_is_answered_after_airflow_forgot_the_run(house: House, done: str) -> None:
     """After deletion of the DAG run and ``airflow db clean`` runs, traces and gates still answer."""
     run_uid = house.runs(done)[-1]
+    if house.air.run_state(DAG, done) == "running":  # the cleared run still waits at its gate
+        house.air.api("admin", "PATCH", house.air.run_path(DAG, done), {"state": "failed"})
+        assert house.air.wait_run(DAG, done) == "failed"
     assert house.air.request("admin", "DELETE", house.air.run_path(DAG, done)).status_code in {200, 204}
     cleaned = subprocess.run(
         [str(Path(sys.executable).with_name("airflow")), "db", "clean", "--clean-before-timestamp",

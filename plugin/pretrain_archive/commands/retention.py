@@ -10,29 +10,18 @@ import typer
 from pretrain_archive.commands.output import FINDING, OK, Json, answer, command, plain, size_text, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pretrain_archive.domain.kinds import RetentionPlanned
-    from pretrain_archive.domain.policy import LoadedPolicy
     from pretrain_archive.domain.records import Actor, Origin
     from pretrain_archive.ledger.port import Ledger
-    from pretrain_archive.retention.files import ArtifactFiles
+    from pretrain_archive.services.cleanup import Room
 
 app = typer.Typer(help="What policy lets go, and letting it go.")
 
 
-def _policies() -> dict[str, LoadedPolicy]:
-    from pretrain_archive import config, services  # noqa: PLC0415
+def _room() -> Room:
+    from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
 
-    return {path.stem: services.policy(path.stem) for path in sorted(config.policies_folder().glob("*.toml"))}
-
-
-def _places() -> Sequence[ArtifactFiles]:
-    from pretrain_archive import services  # noqa: PLC0415
-    from pretrain_archive.retention.folders import FolderFiles  # noqa: PLC0415
-    from pretrain_archive.retention.objects import StoreFiles  # noqa: PLC0415
-
-    return (FolderFiles(), StoreFiles(services.open_store()))
+    return cleanup_room()
 
 
 def _caller(command: str) -> tuple[Actor, Origin]:
@@ -50,7 +39,8 @@ def make(as_json: Json = False) -> None:
     from pretrain_archive.retention.service import plan  # noqa: PLC0415
 
     actor, origin = _caller("retention_plan")
-    planned = plan(services.open_ledger(), _policies(), actor=actor, origin=origin, places=_places())
+    room = _room()
+    planned = plan(services.open_ledger(), room.policies, actor=actor, origin=origin, places=room.places)
     document = {"plan": planned.plan_digest, **planned.to_json()}
     rows = [
         [str(item["action"]), plain(item["id"]), size_text(int(item["bytes"])), plain(item["reason"])]
@@ -75,7 +65,8 @@ def apply(
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.retention import service  # noqa: PLC0415
 
-    ledger, policies, (actor, origin) = services.open_ledger(), _policies(), _caller("retention_apply")
+    room, ledger, (actor, origin) = _room(), services.open_ledger(), _caller("retention_apply")
+    policies = room.policies
     planned = _find(ledger, plan)
     approval = service.find_approval(ledger, planned.plan_digest)
     if approval is None:
@@ -84,7 +75,7 @@ def apply(
         approval = service.approve(
             ledger, planned, policies, person=None, reason=reason, actor=actor, origin=origin
         )
-    done = service.apply(ledger, planned, approval, policies, actor=actor, origin=origin, places=_places())
+    done = service.apply(ledger, planned, approval, policies, actor=actor, origin=origin, places=room.places)
     document: dict[str, Any] = {**done.to_dict(), "total_bytes": done.bytes_released}
     lines = table(
         [[r.outcome, plain(r.id), size_text(r.bytes_released), plain(r.reason)] for r in done.results]

@@ -5,13 +5,14 @@ Everything heavy is imported when it is first built.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from pretrain_archive import config
-from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.errors import InputError, PolicyError
 from pretrain_archive.domain.policy import LoadedPolicy, load_policy
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pretrain_archive.services.cleanup import Room
     from pretrain_archive.services.opening import Host
     from pretrain_archive.storage.port import ObjectStore
+
+
+log = logging.getLogger(__name__)
 
 
 def policy(project: str) -> LoadedPolicy:
@@ -93,13 +97,18 @@ def verifier_key() -> str:
 
 
 def cleanup_room() -> Room:
-    """Every project's policy, and the places where artifacts lie: folders of this machine and the store."""
+    """Every project's policy, and the places where artifacts lie: folders of this machine and the store.
+
+    A policy that cannot be read blocks the clean-up of its own project only: without a policy nothing of it goes.
+    """
     from pretrain_archive.retention.folders import FolderFiles  # noqa: PLC0415
     from pretrain_archive.retention.objects import StoreFiles  # noqa: PLC0415
     from pretrain_archive.services.cleanup import Room  # noqa: PLC0415
 
-    projects = sorted(path.stem for path in config.policies_folder().glob("*.toml"))
-    return Room(
-        policies={project: policy(project) for project in projects},
-        places=(FolderFiles(), StoreFiles(open_store())),
-    )
+    policies: dict[str, LoadedPolicy] = {}
+    for project in sorted(path.stem for path in config.policies_folder().glob("*.toml")):
+        try:
+            policies[project] = policy(project)
+        except PolicyError as error:
+            log.warning("nothing of project %s is cleaned up: %s", project, error)
+    return Room(policies=policies, places=(FolderFiles(), StoreFiles(open_store())))
