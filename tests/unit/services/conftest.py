@@ -1,4 +1,12 @@
-"""Fixtures of the services's tests."""
+"""Fixtures of the services' tests; Airflow is only imported, never started: its home is a folder that goes away."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# Airflow writes its configuration file where it is imported: never into a person's home.
+os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-home-"))
 
 from tests.unit.gates.fixtures import house, ledger, make_run, run, sqlite_template, store
 
