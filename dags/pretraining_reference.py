@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Param
 
@@ -33,15 +34,15 @@ GATE_RETRIES = 5  # an answer that Airflow loses fails the try; the gate is then
 
 
 def text(
-    title: str, default: str | None = "", *, section: str | None = None, long: bool = False, **more: object
+    title: str, default: str | None = "", *, section: str | None = None, long: bool = False, **more: Any
 ) -> Param:
     """A text field; None as default means that it may stay unrecorded."""
     kind: object = "string" if default is not None else ["null", "string"]
-    extra = {"format": "multiline"} if long else {}
+    extra: dict[str, Any] = {"format": "multiline"} if long else {}
     return Param(default, type=kind, title=title, section=section, **extra, **more)
 
 
-def lines(title: str, default: list[str], section: str, **more: object) -> Param:
+def lines(title: str, default: list[str], section: str, **more: Any) -> Param:
     """A list of texts, one per line."""
     return Param(default, type="array", items={"type": "string"}, title=title, section=section, **more)
 
