@@ -88,10 +88,10 @@ def stop_undisturbed(airflow: PrivateAirflow) -> None:
 # -- the demo ------------------------------------------------------------------------------------------
 
 
-def run_demo() -> int:
-    """Run the whole line; 0 only if the package verifies."""
+def run_demo(folder: Path = DEMO) -> int:
+    """Run the whole line in a new home below ``folder``; 0 only if the package verifies."""
     progress = Progress()
-    home = DEMO / datetime.now(UTC).strftime("run-%Y%m%d-%H%M%S-%f")[:-3]
+    home = folder / datetime.now(UTC).strftime("run-%Y%m%d-%H%M%S-%f")[:-3]
     airflow = PrivateAirflow(home, dags_folder=DAGS)
     try:
         with cleaned_up_on_signals():
@@ -268,7 +268,11 @@ def main() -> int:
     """Choose by the first argument."""
     options = argparse.ArgumentParser(description="A private Airflow for this checkout.")
     options.add_argument("what", choices=["run", "up", "down", "status"])
-    return {"run": run_demo, "up": up, "down": down, "status": status}[options.parse_args().what]()
+    options.add_argument("--folder", type=Path, default=DEMO, help="where run makes its home")
+    chosen = options.parse_args()
+    if chosen.what == "run":
+        return run_demo(chosen.folder)
+    return {"up": up, "down": down, "status": status}[chosen.what]()
 
 
 if __name__ == "__main__":
