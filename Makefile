@@ -51,7 +51,8 @@ fmt: install ## Format the code and mend what the linter can
 
 .PHONY: docs
 docs: install ## Write the parts of the documentation that the program itself tells
-	@exec $(PY) docker/local/reference.py
+	@$(PY) docker/local/reference.py
+	@$(PY) -m pretrain_archive.ledger.schemas docs/schemas
 
 .PHONY: lock
 lock: install ## Write requirements.lock anew (UPGRADE=1 lets every version move)
