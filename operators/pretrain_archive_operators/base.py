@@ -89,7 +89,10 @@ class ArchiveTask:
         if run_uid and not isinstance(error, LedgerUnavailableError):
             from pretrain_archive.services.opening import record_failure  # noqa: PLC0415 (heavy)
 
-            record_failure(self.ledger, self.caller(context), run_uid, error)
+            try:
+                record_failure(self.ledger, self.caller(context), run_uid, error)
+            except ArchiveError as second:  # a ledger that takes no records must not hide why the task failed
+                self.log.warning("the failure could not be recorded: %s", second)
         return AirflowFailException(f"{error.code}: {error}")
 
 

@@ -219,9 +219,14 @@ def _failed(caller: Caller, error: ArchiveError) -> kinds.RunFailed:
 
 
 def record_failure(ledger: Ledger, caller: Caller, run_uid: str, error: Exception) -> None:
-    """Record that a step of an open run failed, with its reason; a closed run takes no more facts."""
+    """Record that a step of an open run failed, with its reason.
+
+    A closed run takes no more facts, and a run of another DAG run none from this one: XCom can be overwritten.
+    """
     view = load_run(ledger, run_uid)
-    if view.state in {"closed", "unrecorded"}:
+    if view.opened is None or view.state == "closed":
+        return
+    if (view.opened.dag_id, view.opened.dag_run_id) != (caller.origin.dag_id, caller.origin.dag_run_id):
         return
     known = error if isinstance(error, ArchiveError) else ArchiveError(f"{type(error).__name__}: {error}")
     ledger.append([
