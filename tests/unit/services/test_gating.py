@@ -7,7 +7,7 @@ from tests.unit.gates.asked_run import ANSWERED
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.gates.answers import Answer
+from pretrain_archive.gates.judging import Answer
 from pretrain_archive.services import gating
 from pretrain_archive.services.runs import opened_of, policy_of, request_of, run_of, snapshot_of
 
