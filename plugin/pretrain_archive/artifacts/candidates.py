@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from pretrain_archive.artifacts.registration import current
+from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
@@ -78,9 +79,9 @@ def name_candidate(
     if entry is None or problems:
         raise RefusedError(f"{checkpoint_id} is not named a candidate", reasons=tuple(problems))
     payload = _payload(view, entry, kept=kept, reason=reason, why_not_best=why_not_best)
-    known = [fact for _, fact in view.all(CandidateNamed) if fact.candidate_id == payload.candidate_id]
-    if known and known[-1] == payload:
-        return known[-1]
+    known = next((f for _, f in named_candidates(view) if f.candidate_id == payload.candidate_id), None)
+    if known == payload:
+        return known
     this = Ref(type="candidate", id=payload.candidate_id)
     source = Ref(type="checkpoint", id=checkpoint_id)
     measured = Ref(type="evaluation", id=payload.evaluation_id)

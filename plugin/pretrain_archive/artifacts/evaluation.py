@@ -44,12 +44,13 @@ def record_evaluation(
     origin: Origin,
     expected_definition: Mapping[str, Any] | None = None,
     extra: Supplement | None = None,
+    evaluator_digest: str | None = None,
     ordinal: int = 0,
 ) -> EvaluationReported:
     """Judge ``output`` and record it; return the recorded fact (the first one if the same was recorded).
 
     ``expected_definition`` is what was declared before the launch, where it was; ``extra`` says what a flat
-    output cannot. Raises
+    output cannot; ``evaluator_digest`` is that of the program that measured. Raises
     :class:`InputError` for an output that cannot be read and :class:`CheckpointError` if the checkpoint's
     bytes are not the registered ones now: then no number is stored.
     """
@@ -63,8 +64,9 @@ def record_evaluation(
     earlier = [fact for _, fact in view.all(EvaluationReported)]
     flags = flags_of(reading, checkpoint, rules, expected_definition, earlier)
     payload = _payload(
-        store, run_uid, checkpoint=checkpoint, raw=raw, reading=reading, rules=rules, flags=flags
-    )
+        store, run_uid, checkpoint=checkpoint, raw=raw, reading=reading, rules=rules, flags=flags,
+        evaluator_digest=evaluator_digest,
+    )  # fmt: skip
     for known in earlier:
         if known.evaluation_id == payload.evaluation_id:
             return known
@@ -156,6 +158,7 @@ def _payload(
     reading: Reading,
     rules: Sequence[Rule],
     flags: list[str],
+    evaluator_digest: str | None,
 ) -> EvaluationReported:
     outcomes = [rule.decide(reading) for rule in rules]
     data_set, data_digest = _data_set(reading)
@@ -173,13 +176,16 @@ def _payload(
         "flags": flags,
         "passed": bool(outcomes) and all(outcome["passed"] for outcome in outcomes) and not flags,
         "output_sha256": hashlib.sha256(raw).hexdigest(),
+        "evaluator_digest": evaluator_digest,
     }
     body = canonical_bytes(report)
     evaluation_id = "eval_" + hashlib.sha256(body).hexdigest()[:32]
     key = f"runs/{run_uid}/evaluations/{evaluation_id}"
     store.put_if_absent(f"{key}/output.json", io.BytesIO(raw))
     store.put_if_absent(f"{key}/report.json", io.BytesIO(body))
-    names = ("checkpoint_id", "checkpoint_digest", "data_set", "data_set_digest", "definition")
+    names = (
+        "checkpoint_id", "checkpoint_digest", "data_set", "data_set_digest", "definition", "evaluator_digest",
+    )  # fmt: skip
     lists = ("metrics", "baselines", "flags", "passed", "rules")
     return EvaluationReported(
         evaluation_id=evaluation_id,

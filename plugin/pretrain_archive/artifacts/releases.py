@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
@@ -170,8 +171,7 @@ def _decision_problems(view: RunView, decision: Record) -> list[str]:
 
 
 def _candidate_problems(view: RunView, candidate: CandidateNamed) -> list[str]:
-    facts = [fact for _, fact in view.all(CandidateNamed) if fact.candidate_id == candidate.candidate_id]
-    if not facts or facts[-1] != candidate:
+    if candidate not in [fact for _, fact in named_candidates(view)]:
         return ["the candidate is not recorded like this in this run"]
     problems = [] if candidate.kept else ["the candidate was dropped"]
     digests = {fact.digest for _, fact in view.all(CheckpointRegistered)}

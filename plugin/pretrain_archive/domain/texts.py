@@ -100,6 +100,8 @@ FACTS: dict[str, tuple[str, str]] = {
     "code_digest": ("Code", "代码"),
     "environment_digest": ("Environment", "环境"),
     "command": ("Training command", "训练命令"),
+    "evaluate_code_digest": ("Evaluation code", "评估代码"),
+    "evaluate_command": ("Evaluation command", "评估命令"),
     "budget": ("Budget", "预算"),
     "stop": ("Stop conditions", "停止条件"),
     "checkpoints": ("Checkpoints", "检查点"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import short
 from pretrain_archive.domain.gates import Difference
 from pretrain_archive.domain.run_view import RunView
@@ -11,7 +12,8 @@ Facts = tuple[tuple[str, str], ...]
 
 COMPARED = (
     "objective", "training_type", "intended_use", "snapshot", "snapshot_digest", "split", "configuration_digest",
-    "code_digest", "environment_digest", "command", "budget", "stop", "checkpoints", "policy",
+    "code_digest", "environment_digest", "command", "evaluate_code_digest", "evaluate_command", "budget", "stop",
+    "checkpoints", "policy",
 )  # fmt: skip
 """Facts that are compared with the last approved run of the project."""
 
@@ -52,6 +54,7 @@ def _compute(view: RunView) -> list[tuple[str, str]]:
             ("configuration_digest", config.configuration_digest),
             ("code_digest", config.code_digest or ""),
             ("command", " ".join(config.command)),
+            *_evaluator(config),
             (
                 "budget",
                 f"{budget.accelerators} × {budget.accelerator}, {budget.minutes:g} min, {budget.owner}",
@@ -70,6 +73,16 @@ def _compute(view: RunView) -> list[tuple[str, str]]:
     return facts
 
 
+def _evaluator(config: kinds.ConfigurationDeclared) -> list[tuple[str, str]]:
+    """The program that will measure; nothing for a run that was opened before it was bound."""
+    if not config.evaluate_command:
+        return []
+    return [
+        ("evaluate_code_digest", config.evaluate_code_digest or ""),
+        ("evaluate_command", " ".join(config.evaluate_command)),
+    ]
+
+
 def _training(view: RunView) -> list[tuple[str, str]]:
     facts = [("attempts", str(view.attempts))]
     ended = view.latest(kinds.AttemptEnded)
@@ -85,10 +98,11 @@ def _training(view: RunView) -> list[tuple[str, str]]:
 
 def _result(view: RunView) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
-    candidate, report = view.latest(kinds.CandidateNamed), view.latest(kinds.EvaluationReported)
-    if candidate is not None:
-        facts.append(("candidate", f"{candidate.candidate_id} {candidate.checkpoint_digest}"))
-    if report is not None:
+    chosen, judged = chosen_candidate(view), chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    if chosen is not None:
+        facts.append(("candidate", f"{chosen[1].candidate_id} {chosen[1].checkpoint_digest}"))
+    if judged is not None:
+        report = judged[1]
         shown = [
             f"{m.name} {m.value:.4f}" if m.value is not None else f"{m.name} {m.not_finite}"
             for m in report.metrics

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
@@ -181,7 +182,7 @@ def _attempts(view: RunView) -> Iterator[Question]:
 
 
 def _choice(view: RunView) -> Iterator[Question]:
-    found = view.last(kinds.CandidateNamed)
+    found = chosen_candidate(view)
     source = checkpoint_by_id(view, found[1].checkpoint_id) if found else None
     yield _one(
         "checkpoint",
@@ -201,7 +202,7 @@ def _choice(view: RunView) -> Iterator[Question]:
         found and found[0].record_id,
         found and f"{found[0].sequence:06d}-{found[0].kind}.json",
     )
-    report = view.last(kinds.EvaluationReported)
+    report = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
     metric = next((m for m in report[1].metrics if m.value is not None), None) if report else None
     yield _one(
         "result",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.policy import ROLES
 from pretrain_archive.domain.records import Record, Track
 from pretrain_archive.domain.run_view import GATES, RunView
@@ -259,7 +260,7 @@ def _checkpoints(view: RunView) -> Item:
 
 def _candidate(view: RunView) -> Item:
     name, check = "artifact.candidate", "the candidate names a registered checkpoint with its digest"
-    found = view.last(kinds.CandidateNamed)
+    found = chosen_candidate(view)
     if found is None:
         return _missing(
             name, "artifact", view, role="model_owner", hint="Name the checkpoint that may become the model."
@@ -275,7 +276,8 @@ def _evaluation(view: RunView) -> Item:
 
 
 def _limits(view: RunView) -> Item:
-    found, evaluation = view.last(kinds.ReleaseMade), view.latest(kinds.EvaluationReported)
+    found = view.last(kinds.ReleaseMade)
+    evaluation = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
     if found is None or not found[1].known_limits or evaluation is None:
         return _missing(
             "artifact.limits",
@@ -285,7 +287,7 @@ def _limits(view: RunView) -> Item:
             hint="State known limits at the close gate.",
         )
     check = "limits are stated, with the data set that they were found on"
-    text = "; ".join(found[1].known_limits) + f" (evaluated on {evaluation.data_set})"
+    text = "; ".join(found[1].known_limits) + f" (evaluated on {evaluation[1].data_set})"
     return _verified("artifact.limits", "artifact", check, [found[0]], text)
 
 

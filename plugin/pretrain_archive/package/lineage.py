@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.story import short
 
@@ -58,8 +59,8 @@ def nodes(view: RunView) -> tuple[list[Box], list[tuple[str, str]]]:
 
 
 def _results(view: RunView, boxes: list[Box], arrows: list[tuple[str, str]]) -> None:
-    candidate, release = view.latest(kinds.CandidateNamed), view.latest(kinds.ReleaseMade)
-    chosen = candidate.checkpoint_id if candidate else ""
+    candidate, release = chosen_candidate(view), view.latest(kinds.ReleaseMade)
+    chosen = candidate[1].checkpoint_id if candidate else ""
     found = [payload for _, payload in view.all(kinds.CheckpointRegistered)]
     kept = [c for c in found if c.checkpoint_id == chosen] + [
         c for c in found[::-1] if c.checkpoint_id != chosen
@@ -81,7 +82,7 @@ def _results(view: RunView, boxes: list[Box], arrows: list[tuple[str, str]]) -> 
     if release:
         boxes.append(Box(id="model", title=f"{release.name} {release.version}", detail="release", column=4))
     elif candidate:
-        boxes.append(Box(id="model", title=candidate.candidate_id[-12:], detail="candidate", column=4))
+        boxes.append(Box(id="model", title=candidate[1].candidate_id[-12:], detail="candidate", column=4))
     arrows.append((f"checkpoint:{chosen}", "model"))
 
 

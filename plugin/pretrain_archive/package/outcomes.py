@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_evaluation
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
@@ -42,12 +43,16 @@ def evaluation_item(
 ) -> Item:
     """The evaluation: of a registered checkpoint, finite, with a baseline."""
     name, check = "artifact.evaluation", "metrics of the registered checkpoint, finite, beside a baseline"
-    found = view.last(kinds.EvaluationReported)
+    found = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
     if found is None:
         return missing(name, "artifact", view, role="acceptance", hint="Evaluate the candidate.")
     record, report = found
     if fault := results_digest_fault(checkpoint_by_id(view, report.checkpoint_id), report.checkpoint_digest):
         return changed(name, "artifact", check, [record], *fault)
+    config = view.latest(kinds.ConfigurationDeclared)
+    signed = config.evaluate_code_digest if config else None
+    if signed is not None and report.evaluator_digest != signed:
+        return changed(name, "artifact", check, [record], signed, report.evaluator_digest or "unrecorded")
     gaps: list[Any] = [metric.name for metric in report.metrics if metric.value is None]
     if gaps or not report.metrics or not report.baselines:
         hint = (

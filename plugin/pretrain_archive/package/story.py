@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
@@ -212,7 +213,8 @@ def _happened(view: RunView) -> _Words:
 
 def _why(view: RunView) -> _Words:
     words = _Words("why", "Why this one", "选择理由")
-    named, report = view.last(kinds.CandidateNamed), view.last(kinds.EvaluationReported)
+    named = chosen_candidate(view) or view.last(kinds.CandidateNamed)
+    report = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
     if named is None:
         words.missing("The choice of a checkpoint", "检查点的选择")
     else:

@@ -30,11 +30,12 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.code import resolve_command
-from pretrain_archive.services.runs import opened_of, policy_of, request_of, run_of, snapshot_of
+from pretrain_archive.services.code import changed_files, read_code, resolve_command
+from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore
 
 LOG_TAIL = 4000
+MOST_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,11 @@ def evaluate(
 
     ``checkpoint_id`` names the checkpoint, by default it is the newest verified one. The record is kept under
     that name, whatever place a mapped task has in its list. ``hold`` is given the process, so that a signal
-    can end it. Rules that were fixed before the launch decide.
+    can end it. Rules that were fixed before the launch decide, measured by the program that was signed then:
+    :class:`RefusedError` names what changed in it.
     """
     view = run_of(ledger, caller, run_uid)
+    evaluator_digest = _require_signed(view)
     checkpoint, folder = _subject(view, checkpoint_id)
     work = runs_folder / run_uid
     work.mkdir(parents=True, exist_ok=True)
@@ -66,8 +69,29 @@ def evaluate(
         report = record_evaluation(
             ledger, store, run_uid=run_uid, checkpoint=checkpoint, output=output,
             rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
+            evaluator_digest=evaluator_digest,
         )  # fmt: skip
     return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
+
+
+def _require_signed(view: RunView) -> str:
+    """The digest of the evaluation program, which must be the one that stood in the prepare dossier."""
+    config = view.latest(ConfigurationDeclared)
+    if config is None or config.evaluate_code_digest is None:
+        raise RefusedError(
+            "no evaluation: the code of the evaluation program is unrecorded",
+            hint="Trigger a new run with a command that names the program's script or module.",
+        )
+    now = read_code(config.evaluate_command)
+    if now.digest != config.evaluate_code_digest:
+        names = changed_files(config.evaluate_code_files or config.code_files, now.files)
+        more = [f"and {len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+        raise RefusedError(
+            "no evaluation: the evaluation program changed after it was signed",
+            reasons=(*names[:MOST_NAMED], *more),
+            hint="Put the signed files back, or trigger a new run with the new ones.",
+        )
+    return now.digest
 
 
 def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegistered, Path]:
@@ -108,7 +132,7 @@ def _run_program(
     config, split = view.latest(ConfigurationDeclared), view.latest(SplitCreated)
     if config is None or split is None:
         raise RefusedError(f"run {view.run_uid} has no recorded configuration or split")
-    command = resolve_command(request_of(view).evaluate_command, field="evaluate_command")
+    command = resolve_command(config.evaluate_command, field="evaluate_command")
     (scratch / "config.json").write_text(json.dumps(config.configuration))
     manifest = materialise(store, snapshot_of(view), split, work / "data")
     output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / "status.jsonl"

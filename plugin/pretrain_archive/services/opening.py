@@ -38,6 +38,8 @@ class _Plan:
     policy: LoadedPolicy
     code: Code
     train: list[str]
+    evaluator: Code
+    evaluate: list[str]
     environment: kinds.EnvironmentDeclared
 
 
@@ -73,10 +75,13 @@ def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
     policy = host.policies(request.project)
     check_against_policy(request, policy.policy)
     train = resolve_command(request.train_command, field="train_command")
-    resolve_command(request.evaluate_command, field="evaluate_command")
-    code = read_code(train)
+    evaluate = resolve_command(request.evaluate_command, field="evaluate_command")
+    code, evaluator = read_code(train), read_code(evaluate)
     environment = declare_environment(train, policy.policy.environment.allowed_variables, code.folder)
-    return _Plan(request=request, policy=policy, code=code, train=train, environment=environment)
+    return _Plan(
+        request=request, policy=policy, code=code, train=train, evaluator=evaluator, evaluate=evaluate,
+        environment=environment,
+    )  # fmt: skip
 
 
 def _earlier(ledger: Ledger, caller: Caller) -> list[RunView]:
@@ -85,8 +90,14 @@ def _earlier(ledger: Ledger, caller: Caller) -> list[RunView]:
     return [load_run(ledger, row.run_uid) for row in rows]
 
 
-def _same(view: RunView, plan: _Plan, conf_digest: str) -> bool:
-    """Same inputs: the same run goes on. Any changed digest makes a new run (settled reading 1)."""
+def _same(view: RunView, plan: _Plan, conf_digest: str, caller: Caller) -> bool:
+    """Same inputs and person: the same run goes on. Any changed digest makes a new run (settled reading 1).
+
+    A try number that was used before means that the DAG run was deleted and triggered again under its old id:
+    that is a new request, and a new run.
+    """
+    if any(r.kind == "run.opened" and r.origin.try_number >= caller.origin.try_number for r in view.records):
+        return False
     opened, config, env = (
         view.opened,
         view.latest(kinds.ConfigurationDeclared),
@@ -97,9 +108,11 @@ def _same(view: RunView, plan: _Plan, conf_digest: str) -> bool:
         and config is not None
         and env is not None
         and view.state != "closed"
+        and opened.submitter == caller.submitter
         and opened.conf_digest == conf_digest
         and opened.policy_digest == plan.policy.digest
-        and config.code_digest == plan.code.digest
+        and config.code_digest == (plan.code.digest or None)
+        and config.evaluate_code_digest == (plan.evaluator.digest or None)
         and env.environment_digest == plan.environment.environment_digest
     )
 
@@ -117,7 +130,7 @@ def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Ho
     except ArchiveError as error:
         _record_failed(ledger, caller, conf, earlier, error)
         raise
-    if earlier and earlier[0].opened is not None and _same(earlier[0], plan, conf_digest):
+    if earlier and earlier[0].opened is not None and _same(earlier[0], plan, conf_digest, caller):
         caller.say(f"run {earlier[0].run_uid} goes on: its inputs are unchanged")
         return earlier[0].opened
     run_uid = new_id("run")
@@ -151,8 +164,11 @@ def _drafts(caller: Caller, opened: kinds.RunOpened, plan: _Plan, host: Host, ea
         configuration=configuration,
         configuration_digest=digest_of(configuration),
         command=plan.train,
-        code_digest=plan.code.digest,
+        code_digest=plan.code.digest or None,
         code_files=plan.code.files,
+        evaluate_command=plan.evaluate,
+        evaluate_code_digest=plan.evaluator.digest or None,
+        evaluate_code_files={} if plan.evaluator.files == plan.code.files else plan.evaluator.files,
         base_model=plan.request.base_model,
         budget=plan.request.budget(policy),
         stop=plan.request.stop_conditions(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.web.gate_cards import GateCard
 from pretrain_archive.web.render import label, short, size
@@ -89,10 +90,10 @@ def _events(view: RunView) -> Text:
 
 
 def _checkpoint(view: RunView) -> Text:
-    kept = [candidate for _, candidate in view.all(kinds.CandidateNamed) if candidate.kept]
+    found = chosen_candidate(view)
     steps = {c.checkpoint_id: c.step for _, c in view.all(kinds.CheckpointRegistered)}
-    if kept:
-        chosen = kept[-1]
+    if found is not None:
+        chosen = found[1]
         step = steps.get(chosen.checkpoint_id)
         return say(
             "six.checkpoint.text",

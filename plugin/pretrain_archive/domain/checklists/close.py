@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short, stated
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
@@ -11,8 +12,7 @@ from pretrain_archive.domain.verdicts import Item
 
 
 def _chosen(view: RunView) -> tuple[Record | None, kinds.CandidateNamed | None]:
-    kept = [found for found in view.all(kinds.CandidateNamed) if found[1].kept]
-    return kept[-1] if kept else (None, None)
+    return chosen_candidate(view) or (None, None)
 
 
 def _checkpoint_of(
@@ -49,30 +49,30 @@ def candidate(view: RunView, policy: Policy) -> Item:
 
 
 def evaluation(view: RunView, policy: Policy) -> Item:
-    """The evaluation's scope is recorded and its rules, fixed before launch, are met (R123, R138)."""
-    _, chosen = _chosen(view)
-    found_report = next(
-        (
-            f
-            for f in view.all(kinds.EvaluationReported)
-            if chosen and f[1].evaluation_id == chosen.evaluation_id
-        ),
-        None,
-    )
-    record, report = found_report or (None, None)
+    """The evaluation's scope is recorded; its rules, fixed before launch, are met by the signed program (R123, R138).
+
+    Numbers that another program measured than the one in the prepare dossier are changed evidence.
+    """
+    record, report = chosen_evaluation(view) or (None, None)
+    config = view.latest(kinds.ConfigurationDeclared)
+    signed = config.evaluate_code_digest if config else None
+    other = report is not None and signed is not None and report.evaluator_digest != signed
     found = ""
     if report is not None:
         failed = [str(rule.get("name", rule)) for rule in report.rules if not rule.get("passed")]
         found = f"on {report.data_set}: " + (
             "all rules passed" if report.passed else f"not passed: {', '.join(failed + report.flags)}"
         )
+        if other:
+            found += f"; measured by {short(report.evaluator_digest or 'an unrecorded program')}"
     return item(
         "close.evaluation",
         "artifact",
         evidence=(record,),
-        holds=None if report is None else report.passed,
+        holds=None if report is None else report.passed and not other,
         found=found,
-        expected="acceptance rules of the request passed",
+        expected="acceptance rules of the request passed"
+        + (f", measured by {short(signed)}" if other and signed else ""),
         check="the rules that were fixed before launch hold on the recorded evaluation",
         owner=policy.people.acceptance,
         requirement="R123",

@@ -88,10 +88,11 @@ def processing(view: RunView, policy: Policy) -> Item:
 
 
 def configuration_environment(view: RunView, policy: Policy) -> Item:
-    """Configuration and environment have stable ids (R127)."""
+    """Configuration, the code of both programs, and environment have stable ids (R127)."""
     config_record, config = last(view, kinds.ConfigurationDeclared)
     env_record, env = last(view, kinds.EnvironmentDeclared)
-    holds = None if config is None or env is None else config.code_digest is not None
+    unbound = _unbound(config)
+    holds = None if env is None or unbound else True
     found = ""
     if config is not None and env is not None:
         found = (
@@ -104,12 +105,25 @@ def configuration_environment(view: RunView, policy: Policy) -> Item:
         evidence=(config_record, env_record),
         holds=holds,
         found=found,
-        check="configuration, code and environment are recorded with digests",
-        expected="three digests",
+        check="configuration, code of training and evaluation, and environment are recorded with digests",
+        expected="a digest of each",
         owner=policy.people.model_owner,
         requirement="R127",
-        hint="Trigger the run again from the form.",
+        hint=f"No file was found of the program that {' and '.join(unbound)} runs; name its script, or its module "
+        "with the interpreter."
+        if config is not None and unbound
+        else "Trigger the run again from the form.",
     )
+
+
+def _unbound(config: kinds.ConfigurationDeclared | None) -> list[str]:
+    """Which commands run code that has no digest; runs opened before evaluation was bound name no such command."""
+    if config is None:
+        return ["configuration"]
+    unbound = ["train_command"] if config.code_digest is None else []
+    if config.evaluate_command and config.evaluate_code_digest is None:
+        unbound.append("evaluate_command")
+    return unbound
 
 
 def budget(view: RunView, policy: Policy) -> Item:

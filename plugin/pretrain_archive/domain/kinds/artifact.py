@@ -71,7 +71,10 @@ class Baseline(Payload):
 
 
 class EvaluationReported(Payload):
-    """Metrics of one checkpoint on one data set with its baselines and flags (R117–R121)."""
+    """Metrics of one checkpoint on one data set with its baselines and flags (R117–R121).
+
+    ``evaluator_digest`` is that of the program that measured, as it stood when it ran.
+    """
 
     evaluation_id: str
     checkpoint_id: str
@@ -87,6 +90,7 @@ class EvaluationReported(Payload):
     rules: list[dict[str, Any]]
     report_uri: str
     report_digest: Digest
+    evaluator_digest: Digest | None = None
 
 
 class CandidateNamed(Payload):

@@ -40,13 +40,20 @@ class CheckpointPlan(Payload):
 
 
 class ConfigurationDeclared(Payload):
-    """The effective configuration of the training program and the launch around it (R062–R067)."""
+    """The effective configuration of the training program and the launch around it (R062–R067).
+
+    A digest of code that is None is unrecorded: no file of the program was found. ``evaluate_code_files`` is
+    empty where the evaluation program is the training program's folder, file by file.
+    """
 
     configuration: dict[str, Any]
     configuration_digest: Digest
     command: list[str]
     code_digest: Digest | None
     code_files: dict[str, str] = {}
+    evaluate_command: list[str] = []
+    evaluate_code_digest: Digest | None = None
+    evaluate_code_files: dict[str, str] = {}
     base_model: str | None = None
     budget: Budget
     stop: StopConditions

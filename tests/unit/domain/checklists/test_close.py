@@ -35,6 +35,13 @@ def said(field, *, other=""):
     return [pytest.param(conf(**{field: value}), UNRECORDED, id=f"{other}{name}") for name, value in cases]
 
 
+def measured_by(digest):
+    """The prepare gate signed one evaluation program, and ``digest`` measured."""
+    signed = changed(ConfigurationDeclared, evaluate_code_digest=OTHER)
+    ran = changed(EvaluationReported, evaluator_digest=digest)
+    return lambda view: ran(signed(view))
+
+
 CASES = {
     "close.candidate": [
         pytest.param(without(CandidateNamed), UNRECORDED, id="none"),
@@ -53,6 +60,11 @@ CASES = {
             changed(CandidateNamed, evaluation_id="eval_other"), UNRECORDED, id="another evaluation"
         ),
         pytest.param(changed(EvaluationReported, passed=False), CHANGED, id="not passed"),
+        pytest.param(
+            changed(ConfigurationDeclared, evaluate_code_digest=OTHER), CHANGED, id="by an unrecorded program"
+        ),
+        pytest.param(measured_by("sha256:" + "1" * 64), CHANGED, id="by another program"),
+        pytest.param(measured_by(OTHER), VERIFIED, id="by the signed program"),
     ],
     "close.limits": said("known_limits"),
     "close.links": [

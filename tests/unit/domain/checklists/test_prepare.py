@@ -69,9 +69,19 @@ CASES = {
         pytest.param(changed(SplitCreated, train_documents=0), CHANGED, id="nothing to train on"),
     ],
     "config_environment": [
+        pytest.param(
+            changed(ConfigurationDeclared, evaluate_command=["sh", "-c", "true"]),
+            UNRECORDED,
+            id="evaluation code unrecorded",
+        ),
+        pytest.param(
+            changed(ConfigurationDeclared, evaluate_command=["python", "e.py"], evaluate_code_digest=OTHER),
+            VERIFIED,
+            id="evaluation code bound",
+        ),
         pytest.param(without(ConfigurationDeclared), UNRECORDED, id="no configuration"),
         pytest.param(without(EnvironmentDeclared), UNRECORDED, id="no environment"),
-        pytest.param(changed(ConfigurationDeclared, code_digest=None), CHANGED, id="no code"),
+        pytest.param(changed(ConfigurationDeclared, code_digest=None), UNRECORDED, id="no code"),
     ],
     "budget": [
         pytest.param(without(ConfigurationDeclared), UNRECORDED, id="no request"),
