@@ -23,16 +23,9 @@ class ArchiveCloseOperator(ArchiveOperator):
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``package, digest, outcome, release``."""
         from pretrain_archive.services.closing import close_archive  # noqa: PLC0415 (heavy)
-        from pretrain_archive.services.wiring import packages_folder, verifier_key  # noqa: PLC0415
+        from pretrain_archive.services.wiring import shelf  # noqa: PLC0415
 
-        done = close_archive(
-            self.ledger,
-            self.store,
-            caller,
-            run_uid,
-            packages_folder=packages_folder(),
-            verifier_key=verifier_key(),
-        )
+        done = close_archive(self.ledger, self.store, caller, run_uid, shelf())
         return {
             "package": str(done.folder),
             "digest": done.package.digest,

@@ -16,9 +16,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from pretrain_archive.domain.errors import (
     ArchiveError,
+    AskedToEndError,
     LedgerUnavailableError,
     SourceChangedError,
+    StillRunningError,
     StorageError,
+    StreamMovedError,
 )
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.services.caller import Caller
@@ -32,7 +35,14 @@ if TYPE_CHECKING:
 XCOM_LIMIT = 8192
 """Bytes of JSON that a task may return (invariant 4): identifiers, digests and a short summary."""
 
-RETRIED = (LedgerUnavailableError, StorageError, SourceChangedError)
+RETRIED = (
+    AskedToEndError,
+    LedgerUnavailableError,
+    StorageError,
+    SourceChangedError,
+    StillRunningError,
+    StreamMovedError,
+)
 """Errors that may pass by themselves; all others end the task at once."""
 
 

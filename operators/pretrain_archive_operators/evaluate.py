@@ -31,6 +31,7 @@ class EvaluateOperator(ArchiveOperator):
         self.checkpoint_id = checkpoint_id
 
     _process: subprocess.Popen[bytes] | None = None
+    _ended = False
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``evaluation_id, passed, flags, metrics, candidate_id``."""
@@ -59,9 +60,13 @@ class EvaluateOperator(ArchiveOperator):
         }
 
     def _hold(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep the process for :meth:`on_kill`; a signal that came before it ends it at once."""
         self._process = process
+        if self._ended:
+            process.terminate()
 
     def on_kill(self) -> None:
         """End the evaluation program and its tree."""
+        self._ended = True
         if self._process is not None:
             self._process.terminate()

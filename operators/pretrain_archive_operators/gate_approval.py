@@ -11,7 +11,6 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from pretrain_archive.domain.errors import ArchiveError, InputError
-from pretrain_archive.domain.identity import format_time, utc_now
 from pretrain_archive.domain.run_view import GATES
 from pretrain_archive_operators.base import ArchiveTask, small_json
 from pretrain_archive_operators.links import DossierLink, GateLink, gate_page
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from pretrain_archive.domain.policy import LoadedPolicy
-    from pretrain_archive.gates.answers import Answer, Ask, Outcome
+    from pretrain_archive.gates.answers import Outcome
+    from pretrain_archive.gates.asking import Ask
 
 
 def known_users() -> frozenset[str] | None:
@@ -33,14 +33,13 @@ def known_users() -> frozenset[str] | None:
     return frozenset(entry.partition(":")[0].strip() for entry in listed.split(",") if entry.strip())
 
 
-def authentication() -> str:
-    """How Airflow knows who answered; says so where it lets everybody in as an administrator."""
+def authentication() -> tuple[str, bool]:
+    """How Airflow knows who answered, and whether it lets everybody in as an administrator."""
     from airflow.configuration import conf  # noqa: PLC0415 (not at parse time)
 
     name = conf.get("core", "auth_manager", fallback="").rpartition(".")[2]
-    if conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False):
-        return f"{name} (all admins: nobody is authenticated)"
-    return name
+    everybody = conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
+    return (f"{name} (all admins: nobody is authenticated)" if everybody else name), everybody
 
 
 class GateApprovalOperator(ArchiveTask, ApprovalOperator):
@@ -138,27 +137,21 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
         self.response_timeout = timedelta(seconds=asked.deadline_seconds)
 
     def _take(self, context: Context, event: dict[str, Any]) -> Outcome:
+        """Judge what came back; what Airflow lost or garbled is an answer that does not count."""
+        from pretrain_archive.gates.judging import read_answer  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.gating import take  # noqa: PLC0415
+
         if "error" in event:
-            raise ArchiveError(f"Airflow could not take the answer: {event['error']}")
-        from pretrain_archive.services.gating import take  # noqa: PLC0415 (heavy)
-
+            self.log.warning("Airflow could not take the answer: %s", event["error"])
+        name, anonymous = authentication()
+        answer = read_answer(event, authentication=name, anonymous=anonymous)
         return take(
-            self.ledger, self.caller(context), str(self.run_uid), self.gate, policy=self._policy(),
-            answer=self._answer(event),
-        )  # fmt: skip
-
-    def _answer(self, event: dict[str, Any]) -> Answer:
-        from pretrain_archive.gates.answers import Answer  # noqa: PLC0415 (heavy)
-
-        person = event.get("responded_by_user") or {}
-        moment = event.get("responded_at")
-        return Answer(
-            person_id=str(person["id"]) if person.get("id") else None,
-            person_name=str(person["name"]) if person.get("name") else None,
-            option=str((event.get("chosen_options") or [""])[0]),
-            values=dict(event.get("params_input") or {}),
-            responded_at=format_time(moment) if moment is not None and moment.tzinfo else utc_now(),
-            authentication=authentication(),
+            self.ledger,
+            self.caller(context),
+            str(self.run_uid),
+            self.gate,
+            policy=self._policy(),
+            answer=answer,
         )
 
     def _expire(self, context: Context) -> None:

@@ -37,6 +37,7 @@ class GpuLaunchOperator(RunOperator):
             raise ValueError(f"target must be one of {', '.join(TARGETS)}, got {target!r}")
         self.target = target
         self._job: LocalLaunch | None = None
+        self._ended = False
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return ``attempt, state, last_step, last_checkpoint_step, seconds``; raise unless it completed."""
@@ -46,7 +47,14 @@ class GpuLaunchOperator(RunOperator):
         bench = Bench(store=self.store, policies=policy, runs_folder=runs_folder())
         run_uid = str(self.run_uid)
         try:
-            ended = launch(self.ledger, self.caller(context), run_uid, bench, hold=self._hold)
+            ended = launch(
+                self.ledger,
+                self.caller(context),
+                run_uid,
+                bench,
+                hold=self._hold,
+                asked_to_end=lambda: self._ended,
+            )
         except ArchiveError as error:
             raise self.end_failed(context, error, run_uid) from error
         if ended.state != "completed":
@@ -62,7 +70,10 @@ class GpuLaunchOperator(RunOperator):
         )
 
     def _hold(self, job: LocalLaunch) -> None:
+        """Keep the job for :meth:`on_kill`; a signal that came before it ends it before it starts."""
         self._job = job
+        if self._ended:
+            job.kill()
 
     def _not_completed(self, context: Context, ended: AttemptEnded, run_uid: str) -> Exception:
         """A stop rule ends the run for a person to look at; anything else may be tried again."""
@@ -78,5 +89,6 @@ class GpuLaunchOperator(RunOperator):
 
     def on_kill(self) -> None:
         """End the whole process tree; the attempt ends as interrupted, never as completed."""
+        self._ended = True
         if self._job is not None:
             self._job.kill()

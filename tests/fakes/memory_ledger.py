@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pretrain_archive.domain import merkle
-from pretrain_archive.domain.errors import AlreadyRecordedError, IdempotencyConflictError
+from pretrain_archive.domain.errors import AlreadyRecordedError, IdempotencyConflictError, StreamMovedError
 from pretrain_archive.domain.identity import Ref, new_id, utc_now
 from pretrain_archive.domain.records import FORMAT, Draft, Record
 from pretrain_archive.ledger.canonical import canonical_bytes
@@ -61,6 +61,8 @@ class MemoryLedger:
                 raise IdempotencyConflictError("other content under the same key")
             return known
         stream = [record for record in self.log if record.stream == draft.stream]
+        if draft.follows is not None and draft.follows != len(stream) - 1:
+            raise StreamMovedError(f"{draft.stream} moved on")
         body = {
             "format": FORMAT,
             "record_id": self._ids("rec"),

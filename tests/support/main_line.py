@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.kinds import AttemptEnded, RunOpened
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.gates.answers import Answer, Ask, Outcome
+from pretrain_archive.gates.answers import Outcome
+from pretrain_archive.gates.asking import Ask
+from pretrain_archive.gates.judging import Answer
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.anchors import FileAnchor
 from pretrain_archive.ledger.factory import open_ledger
@@ -204,13 +208,15 @@ class Line:
         outcome = self.answer(gate, self.ask(gate))
         assert outcome.decision is not None, outcome.refusal
 
-    def launch(self, *, try_number: int = 1) -> AttemptEnded:
+    def launch(
+        self, *, try_number: int = 1, hold: Callable[[LocalLaunch], None] | None = None
+    ) -> AttemptEnded:
         """The next attempt."""
         bench = launching.Bench(
             store=self.store, policies=lambda _: self.policy, runs_folder=self.runs_folder
         )
         caller = self.caller("gpu_launch", try_number=try_number)
-        return launching.launch(self.ledger, caller, self.run_uid, bench, hold=lambda _job: None)
+        return launching.launch(self.ledger, caller, self.run_uid, bench, hold=hold or (lambda _job: None))
 
     def register(self) -> checkpoints.Registered:
         """Register what training left."""
@@ -226,11 +232,12 @@ class Line:
 
     def close(self, *, try_number: int = 1) -> closing.Closed:
         """Close the run and write its package."""
-        key = (self.folder / "ledger.pub").read_text().strip()
-        return closing.close_archive(
-            self.ledger, self.store, self.caller("archive_close", try_number=try_number), self.run_uid,
-            packages_folder=self.folder / "packages", verifier_key=key,
+        shelf = closing.Shelf(
+            packages_folder=self.folder / "packages", verifier_key=(self.folder / "ledger.pub").read_text().strip(),
+            policies=lambda _: self.policy,
         )  # fmt: skip
+        caller = self.caller("archive_close", try_number=try_number)
+        return closing.close_archive(self.ledger, self.store, caller, self.run_uid, shelf)
 
     def to_signed_launch(self, **changes: Any) -> None:
         """Everything up to the approved prepare gate."""

@@ -136,6 +136,11 @@ class _Run:
         )
         return self.ledger.append([draft])[0]
 
+    def _approval(self) -> str:
+        """The record of the approved prepare gate, empty before it."""
+        decisions = self.ledger.records(streams=[self.uid], kinds=["gate.decision"])
+        return next((r.record_id for r in decisions if r.payload["gate"] == "prepare"), "")
+
     def put(self, key: str, data: bytes) -> str:
         """Store an object under the run's prefix and return its location."""
         self.store.put_if_absent(key, io.BytesIO(data))
@@ -364,7 +369,12 @@ class _Run:
     ) -> None:
         """One try: token, start, metrics, checkpoints, end."""
         run = f"run:{self.uid}"
-        token = {"run_uid": self.uid, "attempt": number, "configuration": self.configuration_digest}
+        token = {
+            "run_uid": self.uid,
+            "attempt": number,
+            "configuration": self.configuration_digest,
+            "prepare_decision": self._approval(),
+        }
         self.add(
             "gpu_launch",
             kinds.LaunchIntended(

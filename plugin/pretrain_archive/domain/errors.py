@@ -79,10 +79,31 @@ class AlreadyRecordedError(LedgerError):
         self.record_id = record_id
 
 
+class StreamMovedError(LedgerError):
+    """The stream got a record that the writer had not seen when it checked: nothing was written."""
+
+    code = "stream_moved"
+    exit_code = 4
+
+
 class BehindAnchorError(LedgerError):
     """An anchor knows more records than the database: appending is refused (invariant 2)."""
 
     code = "behind_anchor"
+    exit_code = 4
+
+
+class AskedToEndError(ArchiveError):
+    """The task was asked to end before it had started anything; a later try may start."""
+
+    code = "asked_to_end"
+    exit_code = 4
+
+
+class StillRunningError(ArchiveError):
+    """An attempt of the run shows signs of life: nothing was started and nothing was ended."""
+
+    code = "still_running"
     exit_code = 4
 
 

@@ -94,8 +94,13 @@ def recorded_policy(view: RunView) -> Policy:
 
 
 def eligible_people(policy: Policy, gate: str, submitter: str | None) -> tuple[str, ...]:
-    """Who may answer ``gate``: the policy's approvers, without the submitter under separation of duties."""
+    """Who may answer ``gate``: the policy's approvers, without the submitter under separation of duties.
+
+    Under separation of duties nobody may answer where the submitter is unknown: it could be anybody.
+    """
     apart = policy.gates.separation_of_duties == "required"
+    if apart and not submitter:
+        return ()
     return tuple(name for name in policy.approvers_of(gate) if not (apart and name == submitter))
 
 

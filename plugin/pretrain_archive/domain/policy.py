@@ -44,11 +44,16 @@ class Approvers(_Part):
 
 
 class Gates(_Part):
-    """How gates behave. A deadline never approves."""
+    """How gates behave. A deadline never approves.
+
+    ``decision_valid_hours`` bounds the first launch after an approval, ``resume_valid_hours`` a resumed attempt of
+    the same run (a run that is preempted on its second day); by default it is the same.
+    """
 
     separation_of_duties: Literal["required", "off"] = "required"
     deadline_hours: float = Field(gt=0)
     decision_valid_hours: float = Field(gt=0)
+    resume_valid_hours: float | None = Field(gt=0, default=None)
     user_ids: dict[str, str] = {}
 
 

@@ -89,7 +89,9 @@ class Draft:
 
     ``stream`` is the run's uid, ``project/NAME``, ``data/NAME`` or ``ledger``. ``attempt`` is 0 before the
     first launch. A retried write with the same stream, attempt, origin, kind and ordinal is the same fact.
-    ``unique`` is a key that may be taken once in the whole ledger (a launch, a close).
+    ``unique`` is a key that may be taken once in the whole ledger (a launch, a close). ``follows`` is the
+    sequence of the newest record of the stream that the writer has seen: if the stream has moved on, nothing is
+    written, so that what was checked is what holds.
     """
 
     stream: str
@@ -102,6 +104,7 @@ class Draft:
     edges: tuple[Edge, ...] = ()
     unique: str = ""
     schema_version: int = 1
+    follows: int | None = None
 
     def __post_init__(self) -> None:
         if not self.stream or not self.kind or self.attempt < 0 or self.ordinal < 0:

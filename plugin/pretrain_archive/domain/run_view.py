@@ -81,6 +81,11 @@ class RunView:
         """The number of launch tokens that were consumed."""
         return max((record.attempt for record in self.records if record.kind == "launch.intended"), default=0)
 
+    @property
+    def newest(self) -> int:
+        """The sequence of the newest record, -1 if there is none: what a careful writer ``follows``."""
+        return self.records[-1].sequence if self.records else -1
+
     def dossier(self, gate: str) -> tuple[Record, kinds.GateDossier] | None:
         """The newest dossier shown at ``gate``."""
         return next((f for f in reversed(list(self.all(kinds.GateDossier))) if f[1].gate == gate), None)

@@ -132,7 +132,12 @@ def build_form(
     since_last: tuple[str, ...] | None,
     language: str,
 ) -> GateForm:
-    """The form of a gate. A blocked dossier can only be rejected."""
+    """The form of a gate.
+
+    Both options stand even where the dossier is blocked: Airflow keeps the options of the first question when a
+    gate is asked again, so a gate that was once asked without "Approve" could never be approved. An approval of
+    a blocked dossier is refused when it is judged.
+    """
     fields: dict[str, dict[str, Any]] = {
         "dossier_digest": {"default": digest, "const": digest, "type": "string"},
         "reason": {
@@ -167,6 +172,6 @@ def build_form(
     return GateForm(
         subject=f"{both(*GATES[dossier.gate], language)}: {plain(facts.get('objective', dossier.run_uid), 80)}",
         body=build_body(dossier, digest=digest, link=link, since_last=since_last, language=language),
-        options=("Reject",) if dossier.blocked_by() else ("Approve", "Reject"),
+        options=("Approve", "Reject"),
         fields=fields,
     )

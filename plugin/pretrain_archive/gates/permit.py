@@ -33,12 +33,13 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPermit:
-    """A token that was derived and not yet consumed."""
+    """A token that was derived and not yet consumed; ``follows`` is the newest record that was looked at."""
 
     run_uid: str
     attempt: int
     token: dict[str, Any]
     checkpoint: SignedCheckpoint
+    follows: int
 
     @property
     def digest(self) -> str:
@@ -51,18 +52,27 @@ def minutes_used(view: RunView) -> float:
     return sum((ended.seconds or 0.0) for _, ended in view.all(kinds.AttemptEnded)) / 60
 
 
-def _decision_faults(gate: GateView, now: datetime, *, first: bool, policy: LoadedPolicy) -> list[str]:
+def valid_until(decision: Record, *, hours: float) -> datetime:
+    """When an approval ends: counted from its moment, or from its record where that is earlier."""
+    moments = (str(decision.payload["responded_at"]), decision.recorded_at)
+    return min(parse_time(moment) for moment in moments) + timedelta(hours=hours)
+
+
+def signature_faults(gate: GateView, *, now: datetime, hours: float, policy: LoadedPolicy) -> list[str]:
+    """Why the gate is not signed for what stands now; empty if an entitled person's fresh approval stands."""
     if gate.decision is None:
-        return ["the prepare gate has no decision in the ledger"]
-    decision = gate.decision[1]
+        return [f"the {gate.gate} gate has no decision in the ledger"]
+    record, decision = gate.decision
     faults: list[str] = []
     if decision.decision != "approve":
-        faults.append(f"the prepare gate was rejected by {decision.person_name}")
+        faults.append(f"the {gate.gate} gate was rejected by {decision.person_name}")
+    if gate.lapsed:
+        faults.append(f"the {gate.gate} gate was asked again and expired without an answer")
     faults += [f"stale approval, changed since {decision.person_name} signed: {part}" for part in gate.stale]
     if decision.person_name not in gate.eligible:
         faults.append(f"{decision.person_name} is not entitled to sign")
-    until = parse_time(decision.responded_at) + timedelta(hours=policy.policy.gates.decision_valid_hours)
-    if first and now > until:
+    until = valid_until(record, hours=hours)
+    if now > until:
         faults.append(f"the approval expired at {format_time(until)}")
     if gate.policy_changed:
         faults.append(f"the policy {policy.name} changed since the run was opened")
@@ -70,25 +80,67 @@ def _decision_faults(gate: GateView, now: datetime, *, first: bool, policy: Load
 
 
 def _bound_faults(view: RunView, observed: Observed, policy: LoadedPolicy) -> list[str]:
-    faults: list[str] = []
     config, env = view.latest(kinds.ConfigurationDeclared), view.latest(kinds.EnvironmentDeclared)
-    if config is None or env is None or view.latest(kinds.SnapshotCreated) is None:
-        return ["snapshot, configuration or environment is unrecorded"]
-    if config.code_digest != observed.code_digest:
+    snapshot, split = view.latest(kinds.SnapshotCreated), view.latest(kinds.SplitCreated)
+    if config is None or env is None or snapshot is None or split is None:
+        return ["snapshot, split, configuration or environment is unrecorded"]
+    faults: list[str] = []
+    if config.code_digest is None or config.code_digest != observed.code_digest:
         faults.append("the training code changed after it was signed")
     if env.environment_digest != observed.environment_digest and policy.policy.environment.drift == "stop":
         faults.append("the environment changed after it was signed")
+    launched = view.latest(kinds.LaunchIntended)
+    used = (
+        launched.token.get("snapshot_digest", snapshot.manifest_digest)
+        if launched
+        else snapshot.manifest_digest
+    )
+    if used != snapshot.manifest_digest:
+        faults.append("an earlier attempt of this run had another snapshot: changed inputs are a new run")
+    return faults
+
+
+def _ceiling_faults(view: RunView) -> list[str]:
+    """Attempts and budget: what a run may still take."""
+    config = view.latest(kinds.ConfigurationDeclared)
+    if config is None:
+        return []
+    faults: list[str] = []
     if view.attempts >= config.stop.max_attempts:
         faults.append(f"all {config.stop.max_attempts} attempts are used")
     if minutes_used(view) >= config.budget.minutes:
         faults.append(f"the budget of {config.budget.minutes:g} minutes is used up")
-    if any(
-        record.attempt == view.attempts for record in view.records if record.kind == "launch.intended"
-    ) and not any(
-        record.attempt == view.attempts for record in view.records if record.kind == "attempt.ended"
-    ):
-        faults.append(f"attempt {view.attempts} has no recorded end")
     return faults
+
+
+def open_attempt(view: RunView) -> Record | None:
+    """The launch intent of an attempt without a recorded end, or None."""
+    ended = {fact.attempt for _, fact in view.all(kinds.AttemptEnded)}
+    intents = [record for record, _ in view.all(kinds.LaunchIntended) if record.attempt not in ended]
+    return intents[-1] if intents else None
+
+
+def launch_faults(
+    ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime
+) -> tuple[GateView, list[str]]:
+    """The prepare gate, and everything that forbids this run to occupy anything now, ceilings aside."""
+    if view.opened is None or not view.opened.policy:
+        raise RefusedError(f"no launch: run {view.run_uid} is not opened in the ledger")
+    faults: list[str] = []
+    if view.state == "closed":
+        faults.append("the run is closed")
+    if view.opened.dag_run_id != dag_run_id:
+        faults.append(f"the run belongs to DAG run {view.opened.dag_run_id!r}")
+    gate = gate_view(ledger, view, "prepare", policy)
+    rules = policy.policy.gates
+    hours = (
+        rules.decision_valid_hours
+        if view.attempts == 0
+        else rules.resume_valid_hours or rules.decision_valid_hours
+    )
+    faults += signature_faults(gate, now=now, hours=hours, policy=policy)
+    faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
+    return gate, faults + _bound_faults(view, observed, policy)
 
 
 def _signed(ledger: Ledger, decision: Record) -> tuple[SignedCheckpoint | None, list[str]]:
@@ -109,18 +161,12 @@ def derive_permit(
     ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime
 ) -> LaunchPermit:
     """Derive the launch token of the next attempt; :class:`RefusedError` names everything that forbids it."""
-    faults: list[str] = []
-    if view.opened is None or not view.opened.policy:
-        raise RefusedError(f"no launch: run {view.run_uid} is not opened in the ledger")
-    if view.state == "closed":
-        faults.append("the run is closed")
-    if view.opened.dag_run_id != dag_run_id:
-        faults.append(f"the run belongs to DAG run {view.opened.dag_run_id!r}")
-    attempt = view.attempts + 1
-    gate = gate_view(ledger, view, "prepare", policy)
-    faults += _decision_faults(gate, now, first=attempt == 1, policy=policy)
-    faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
-    faults += _bound_faults(view, observed, policy)
+    gate, faults = launch_faults(
+        ledger, view, dag_run_id=dag_run_id, policy=policy, observed=observed, now=now
+    )
+    faults += _ceiling_faults(view)
+    if (running := open_attempt(view)) is not None:
+        faults.append(f"attempt {running.attempt} has no recorded end")
     checkpoint: SignedCheckpoint | None = None
     if gate.decision is not None and not faults:
         checkpoint, faults = _signed(ledger, gate.decision[0])
@@ -132,9 +178,10 @@ def derive_permit(
         )
     return LaunchPermit(
         run_uid=view.run_uid,
-        attempt=attempt,
+        attempt=view.attempts + 1,
         checkpoint=checkpoint,
-        token=_token(view, gate, attempt, observed, policy),
+        follows=view.newest,
+        token=_token(view, gate, view.attempts + 1, observed, policy),
     )
 
 
@@ -146,7 +193,11 @@ def _token(
     if config is None or snapshot is None or split is None or gate.decision is None:
         raise RefusedError("no launch", reasons=("snapshot, split or configuration is unrecorded",))
     record, decision = gate.decision
-    expires = parse_time(decision.responded_at) + timedelta(hours=policy.policy.gates.decision_valid_hours)
+    rules = policy.policy.gates
+    hours = (
+        rules.decision_valid_hours if attempt == 1 else rules.resume_valid_hours or rules.decision_valid_hours
+    )
+    expires = valid_until(record, hours=hours)
     return {
         "format": "pretrain-archive/launch-token/1",
         "run_uid": view.run_uid,
@@ -174,7 +225,8 @@ def consume_permit(
     """Record the launch intent; the token's use is unique in the whole ledger.
 
     Raises ``AlreadyRecordedError`` if this attempt's token was used before, also by the same task try (whose
-    repeated write the ledger would find again): then nothing may start.
+    repeated write the ledger would find again), and ``StreamMovedError`` if the run got any record since the
+    token was derived (a rejection, a close, another launch): then nothing may start.
     """
     for used in ledger.records(streams=[permit.run_uid], kinds=["launch.intended"]):
         if used.attempt == permit.attempt:
@@ -200,7 +252,7 @@ def consume_permit(
     )
     [record] = ledger.append([
         Draft(stream=permit.run_uid, kind="launch.intended", payload=payload.to_json(), actor=actor, origin=origin,
-              attempt=permit.attempt, unique=f"launch/{permit.run_uid}/{permit.attempt}",
+              attempt=permit.attempt, unique=f"launch/{permit.run_uid}/{permit.attempt}", follows=permit.follows,
               edges=tuple(Edge(subject=run, relation=Relation.USED, object=ref) for ref in bound))
     ])  # fmt: skip
     return record

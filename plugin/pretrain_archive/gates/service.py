@@ -41,8 +41,21 @@ class GateView:
 
     @property
     def approved(self) -> bool:
-        """A person approved exactly what stands now."""
-        return self.decision is not None and self.decision[1].decision == "approve" and not self.stale
+        """A person approved exactly what stands now, and the gate did not expire since."""
+        return (
+            self.decision is not None
+            and self.decision[1].decision == "approve"
+            and not (self.stale or self.lapsed)
+        )
+
+    @property
+    def lapsed(self) -> bool:
+        """The gate was asked again after the decision and nobody answered in time."""
+        return (
+            self.expired is not None
+            and self.decision is not None
+            and self.expired[0].position > self.decision[0].position
+        )
 
 
 def load_run(ledger: Ledger, run_uid: str) -> RunView:

@@ -15,6 +15,7 @@ from pretrain_archive.domain.errors import (
     BehindAnchorError,
     IdempotencyConflictError,
     InputError,
+    StreamMovedError,
 )
 from pretrain_archive.domain.identity import new_id, utc_now
 from pretrain_archive.domain.kinds import KINDS
@@ -140,6 +141,12 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
         row = session.one(_HEAD, (stream,))
         batch.heads[stream] = (int(row[0]), bytes(row[1]).hex()) if row else (-1, "")
     sequence, previous = batch.heads[stream]
+    if draft.follows is not None and draft.follows != sequence:
+        raise StreamMovedError(
+            f"The stream {stream} moved on: record {draft.follows} was its newest when {draft.kind} was checked, "
+            f"now it is {sequence}.",
+            hint="Look at what was recorded meanwhile and try again; nothing was written.",
+        )
     body = _body(draft) | {
         "record_id": new_id("rec"),
         "sequence": sequence + 1,
@@ -238,7 +245,7 @@ def _body(draft: Draft) -> dict[str, Any]:
         sequence=0,
         previous="",
         recorded_at="",
-        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__},
+        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__ if name != "follows"},
     ).body()
     for name in _ASSIGNED:
         del body[name]

@@ -6,14 +6,18 @@ bytes for the same records. Parallel closes: one wins, the other finds the run c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from pretrain_archive.artifacts.evaluation import require_present
 from pretrain_archive.artifacts.releases import Terms, make_release
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
     CandidateNamed,
+    CheckpointRegistered,
     GateDecision,
     LaunchIntended,
     PackageWritten,
@@ -21,8 +25,10 @@ from pretrain_archive.domain.kinds import (
     RunClosed,
     TemporaryRemoved,
 )
+from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.permit import signature_faults
 from pretrain_archive.gates.service import gate_view, load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.package.writer import Writer, write_package
@@ -42,25 +48,38 @@ class Closed:
     release: ReleaseMade | None
 
 
-def close_archive(
-    ledger: Ledger,
-    store: ObjectStore,
-    caller: Caller,
-    run_uid: str,
-    *,
-    packages_folder: Path,
-    verifier_key: str,
-) -> Closed:
+@dataclass(frozen=True, kw_only=True)
+class Shelf:
+    """Where packages go, what signs them, and the policies by project as they stand now."""
+
+    packages_folder: Path
+    verifier_key: str
+    policies: Callable[[str], LoadedPolicy]
+
+
+def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, shelf: Shelf) -> Closed:
     """Close the run as its close gate decided and return its package.
 
     The close and the statement about the package are one transaction. Raises :class:`RefusedError` unless a
-    fresh, approved close decision stands in the ledger.
+    fresh approval of an entitled person stands in the ledger under the policy in force. A run that is closed
+    already gets the package that its close named.
     """
     view = run_of(ledger, caller, run_uid, open_only=False)
-    record, decision = _signed(ledger, view)
+    record, decision = _signed(ledger, view, shelf)
     release = _release(ledger, caller, view, record, decision)
-    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=verifier_key)
-    folder = packages_folder / run_uid
+    written = _write(ledger, store, caller, view, decision=decision, shelf=shelf)
+    folder = shelf.packages_folder / run_uid
+    _mirror(store, folder, run_uid, caller)
+    ledger.seal()
+    caller.say(f"package {folder} ({written.files} files, {written.digest})")
+    return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
+
+
+def _write(
+    ledger: Ledger, store: ObjectStore, caller: Caller, view: RunView, *, decision: GateDecision, shelf: Shelf
+) -> PackageWritten:
+    """Write the package; the close is recorded in the same transaction as the statement about it."""
+    run_uid = view.run_uid
 
     def closing(package: PackageWritten) -> list[Draft]:
         closed = RunClosed(
@@ -74,32 +93,32 @@ def close_archive(
         ]  # fmt: skip
 
     def write() -> PackageWritten:
-        return write_package(
-            ledger, store, load_run(ledger, run_uid), folder=folder, writer=writer, closing=closing
-        )
+        writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
+        run, folder = load_run(ledger, run_uid), shelf.packages_folder / run_uid
+        return write_package(ledger, store, run, folder=folder, writer=writer, closing=closing)
 
     try:
-        written = write()
+        return write()
     except AlreadyRecordedError:
         caller.say(f"run {run_uid} was closed by another task meanwhile")
-        written = write()
-    _mirror(store, folder, run_uid, caller)
-    ledger.seal()
-    caller.say(f"package {folder} ({written.files} files, {written.digest})")
-    return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
+        return write()
 
 
-def _signed(ledger: Ledger, view: RunView) -> tuple[Record, GateDecision]:
-    gate = gate_view(ledger, view, "close")
-    if gate.decision is None:
-        raise RefusedError(f"run {view.run_uid} has no close decision", hint="Answer the close gate first.")
-    if gate.decision[1].decision != "approve" or gate.decision[1].outcome is None:
-        raise RefusedError(f"the close gate was not approved by {gate.decision[1].person_name}")
-    if gate.stale:
+def _signed(ledger: Ledger, view: RunView, shelf: Shelf) -> tuple[Record, GateDecision]:
+    """The close decision, if it stands: the same questions as before a launch."""
+    if view.state == "closed":
+        found = view.decision("close")
+        if found is None or found[1].decision != "approve":
+            raise RefusedError(f"run {view.run_uid} was closed without an approval; it has no package")
+        return found
+    policy = shelf.policies(opened_of(view).project)
+    gate = gate_view(ledger, view, "close", policy)
+    hours = policy.policy.gates.decision_valid_hours
+    faults = signature_faults(gate, now=datetime.now(UTC), hours=hours, policy=policy)
+    faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
+    if faults or gate.decision is None:
         raise RefusedError(
-            "the close decision is stale",
-            reasons=gate.stale,
-            hint="Answer the close gate again from its page.",
+            "no close", reasons=tuple(faults), hint="Answer the close gate again from its page."
         )
     return gate.decision
 
@@ -107,12 +126,18 @@ def _signed(ledger: Ledger, view: RunView) -> tuple[Record, GateDecision]:
 def _release(
     ledger: Ledger, caller: Caller, view: RunView, record: Record, decision: GateDecision
 ) -> ReleaseMade | None:
-    """The release that the outcome *register* makes: one per run, however often close is retried."""
+    """The release that the outcome *register* makes: one per run, of bytes that are there, read once more."""
     if decision.outcome != "register":
         return None
+    if (known := view.latest(ReleaseMade)) is not None:
+        return known
     candidate = next((named for _, named in reversed(list(view.all(CandidateNamed))) if named.kept), None)
     if candidate is None:
         raise RefusedError(f"run {view.run_uid} has no candidate to register")
+    chosen = [c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == candidate.checkpoint_id]
+    if not chosen:
+        raise RefusedError(f"the candidate's checkpoint {candidate.checkpoint_id} is not registered")
+    require_present(chosen[-1])
     request = request_of(view)
     terms = Terms(
         name=request.release_name,

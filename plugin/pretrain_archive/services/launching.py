@@ -12,11 +12,11 @@ from pretrain_archive.artifacts.verification import newest_verified
 from pretrain_archive.compute.cost import spent_seconds
 from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.compute.local import LocalLaunch
-from pretrain_archive.compute.recovery import close_lost_attempts, repeated_failure
-from pretrain_archive.compute.spec import JobSpec
+from pretrain_archive.compute.recovery import repeated_failure
+from pretrain_archive.compute.spec import JobSpec, attempt_folder
 from pretrain_archive.data.materialise import materialise
 from pretrain_archive.data.verify import verify_snapshot
-from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.errors import AskedToEndError, RefusedError
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
     ConfigurationDeclared,
@@ -27,12 +27,20 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.gates.permit import LaunchPermit, Observed, consume_permit, derive_permit
+from pretrain_archive.gates.permit import (
+    LaunchPermit,
+    Observed,
+    consume_permit,
+    derive_permit,
+    launch_faults,
+    open_attempt,
+)
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.checkpoints import registrar
 from pretrain_archive.services.code import Code, read_code
 from pretrain_archive.services.progress import every
+from pretrain_archive.services.recovering import take_over
 from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore
 
@@ -50,33 +58,39 @@ class Bench:
 
 
 def launch(
-    ledger: Ledger, caller: Caller, run_uid: str, bench: Bench, *, hold: Callable[[LocalLaunch], None]
+    ledger: Ledger,
+    caller: Caller,
+    run_uid: str,
+    bench: Bench,
+    *,
+    hold: Callable[[LocalLaunch], None],
+    asked_to_end: Callable[[], bool] = lambda: False,
 ) -> AttemptEnded:
-    """Run the next attempt to its end and return how it ended.
+    """Run the next attempt to its end and return how it ended; a completed one is returned and not repeated.
 
-    ``hold`` is given the launch before it starts, so that a signal can end it. Raises
-    :class:`RefusedError` naming everything that is missing or stale; then no process was started.
+    Permission is asked first, before anything is touched, and again after the long work of proving and laying
+    out the data, right before the token is consumed. ``hold`` is given the launch before it starts, so that a
+    signal can end it; ``asked_to_end`` says that one came earlier. Raises :class:`RefusedError` naming everything
+    that is missing or stale; then no process was started.
     """
     view = run_of(ledger, caller, run_uid)
-    folder = bench.runs_folder / run_uid
-    ended = close_lost_attempts(
-        ledger, view, bench.runs_folder, actor=caller.actor, origin=caller.origin,
-        on_checkpoint=registrar(ledger, caller, view),
-    )  # fmt: skip
-    for attempt in ended:
-        caller.say(f"attempt {attempt.attempt} was lost at step {attempt.last_step}: {attempt.reason}")
+    _require_allowed(ledger, caller, view, bench)
+    if (done := _completed(view)) is not None:
+        caller.say(f"attempt {done.attempt} completed with exactly these inputs: nothing is started")
+        return done
+    take_over(ledger, caller, view, bench.runs_folder)
     view = run_of(ledger, caller, run_uid)
-    if view.opened is None or view.latest(ConfigurationDeclared) is None:
-        raise RefusedError("no launch", reasons=("the configuration is unrecorded",))
     _refuse_repetition(ledger, caller, view)
-    code = read_code(_config(view).command)
-    permit = _permit(ledger, caller, view, bench, code)
-    manifest = _data(view, bench, caller, folder / "data")
-    spec = _spec(view, permit, code, manifest, folder)
+    manifest = _data(view, bench, caller, bench.runs_folder / run_uid / "data")
+    view = run_of(ledger, caller, run_uid)
+    permit, code = _permit(ledger, caller, view, bench)
+    spec = _spec(view, permit, code, manifest, bench.runs_folder)
     if spec.resume_from:
         caller.say(
             f"attempt {permit.attempt} resumes from the verified checkpoint of step {spec.resume_step}"
         )
+    if asked_to_end():
+        raise AskedToEndError("no launch: the task was asked to end before anything was started.")
     intent = consume_permit(ledger, permit, target="local", actor=caller.actor, origin=caller.origin)
     ledger.seal()
     job = LocalLaunch(
@@ -85,6 +99,12 @@ def launch(
     )  # fmt: skip
     hold(job)
     return job.run()
+
+
+def _completed(view: RunView) -> AttemptEnded | None:
+    """The run's newest attempt, if it completed."""
+    ended = view.latest(AttemptEnded)
+    return ended if ended is not None and ended.state == "completed" and open_attempt(view) is None else None
 
 
 def _refuse_repetition(ledger: Ledger, caller: Caller, view: RunView) -> None:
@@ -111,17 +131,35 @@ def _config(view: RunView) -> ConfigurationDeclared:
     return config
 
 
-def _permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench, code: Code) -> LaunchPermit:
+def _observed(view: RunView) -> tuple[Observed, Code]:
+    """Code and environment measured now."""
+    command, policy = _config(view).command, policy_of(view)
+    code = read_code(command)
+    environment = declare_environment(command, policy.environment.allowed_variables, code.folder)
+    return Observed(code_digest=code.digest, environment_digest=environment.environment_digest), code
+
+
+def _require_allowed(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> None:
+    """Refuse at once what will be refused later: before any process is touched and any byte is read."""
+    observed, _ = _observed(view)
+    _, faults = launch_faults(
+        ledger, view, dag_run_id=caller.origin.dag_run_id, observed=observed, now=datetime.now(UTC),
+        policy=bench.policies(opened_of(view).project),
+    )  # fmt: skip
+    if faults:
+        raise RefusedError(
+            "no launch", reasons=tuple(dict.fromkeys(faults)),
+            hint="Mend what is named and answer the prepare gate again; nothing was started.",
+        )  # fmt: skip
+
+
+def _permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> tuple[LaunchPermit, Code]:
     """Derive the token; wait for the signer of the log where this process does not hold the key."""
-    policy = policy_of(view)
-    environment = declare_environment(
-        _config(view).command, policy.environment.allowed_variables, code.folder
-    )
-    observed = Observed(code_digest=code.digest, environment_digest=environment.environment_digest)
     until = time.monotonic() + SIGNER_SECONDS
     while True:
+        observed, code = _observed(view)
         try:
-            return derive_permit(
+            permit = derive_permit(
                 ledger, view, dag_run_id=caller.origin.dag_run_id, observed=observed, now=datetime.now(UTC),
                 policy=bench.policies(opened_of(view).project),
             )  # fmt: skip
@@ -131,6 +169,8 @@ def _permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench, code: C
                 raise
             caller.say("waiting for the ledger's signer to cover the prepare decision")
             time.sleep(2)
+        else:
+            return permit, code
 
 
 def _data(view: RunView, bench: Bench, caller: Caller, folder: Path) -> Path:
@@ -150,7 +190,7 @@ def _data(view: RunView, bench: Bench, caller: Caller, folder: Path) -> Path:
     return materialise(bench.store, snapshot, split, folder, progress=every(caller.say, "laid out"))
 
 
-def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, folder: Path) -> JobSpec:
+def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, runs_folder: Path) -> JobSpec:
     config, policy = _config(view), policy_of(view)
     declared = view.latest(EnvironmentDeclared)
     resume = newest_verified(view)
@@ -160,7 +200,7 @@ def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, folde
         command=tuple(config.command),
         configuration=config.configuration,
         data_manifest=manifest,
-        work_folder=folder / f"attempt-{permit.attempt}",
+        work_folder=attempt_folder(runs_folder, view.run_uid, permit.attempt),
         checkpoint_folder=Path(config.checkpoints.location),
         budget=config.budget,
         stop=config.stop,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pretrain_archive.ledger.anchors import Anchor
     from pretrain_archive.ledger.sql import SqlLedger
     from pretrain_archive.services.cleanup import Room
+    from pretrain_archive.services.closing import Shelf
     from pretrain_archive.services.opening import Host
     from pretrain_archive.storage.port import ObjectStore
 
@@ -94,6 +95,13 @@ def packages_folder() -> Path:
 def verifier_key() -> str:
     """The first public key by which checkpoints are believed, as text; empty if there is none yet."""
     return next((path.read_text().strip() for path in config.public_keys() if path.exists()), "")
+
+
+def shelf() -> Shelf:
+    """Where packages go on this machine."""
+    from pretrain_archive.services.closing import Shelf  # noqa: PLC0415
+
+    return Shelf(packages_folder=packages_folder(), verifier_key=verifier_key(), policies=policy)
 
 
 def cleanup_room() -> Room:

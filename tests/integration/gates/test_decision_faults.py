@@ -11,7 +11,8 @@ from tests.support import faults
 from tests.support.main_line import Line
 
 from pretrain_archive.domain.kinds import GateDecision
-from pretrain_archive.gates.answers import Answer, take_answer
+from pretrain_archive.gates.answers import take_answer
+from pretrain_archive.gates.judging import Answer
 from pretrain_archive.ledger.audit import audit
 
 MOMENT = "2026-11-29T12:00:00.000000Z"

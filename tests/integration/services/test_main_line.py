@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.main_line import Line
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive.domain.errors import ArchiveError, RefusedError, StillRunningError
 from pretrain_archive.gates.service import gate_view
+from pretrain_archive.services import launching
 
 
 @pytest.fixture
 def line(tmp_path: Path) -> Line:
     """A line of its own."""
     return Line(folder=tmp_path)
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until ``condition`` holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition never held"
+        time.sleep(0.05)
 
 
 def launches(line: Line) -> int:
@@ -96,14 +109,61 @@ def test_nothing_starts_when_what_was_signed_is_not_what_would_run(
     assert not list(line.runs_folder.glob("*/attempt-*"))
 
 
-def test_run_that_completed_can_be_launched_again_only_as_the_next_attempt(line: Line) -> None:
-    """A cleared launch is a new attempt with a token of its own; the earlier one stays as it was."""
+def test_completed_attempt_is_not_repeated(line: Line) -> None:
+    """A launch that is cleared after it completed gives the same attempt again and occupies nothing."""
     line.to_signed_launch()
     line.launch()
     before = [record.stored for record in line.view().records]
-    assert line.launch(try_number=2).attempt == 2
-    assert [record.stored for record in line.view().records][: len(before)] == before
-    assert launches(line) == 2
+    assert line.launch(try_number=2).attempt == 1
+    assert [record.stored for record in line.view().records] == before
+    assert launches(line) == 1
+
+
+@pytest.mark.requirement("R093", "R125")
+@pytest.mark.parametrize("event", ["rejected meanwhile", "code edited meanwhile"])
+def test_what_changes_while_data_is_laid_out_stops_the_launch(
+    line: Line, event: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Permission is asked again after the long work: a rejection or an edit in between starts nothing."""
+    line.to_signed_launch()
+    lay_out = launching.materialise
+
+    def slow(*words: Any, **named: Any) -> Path:
+        if event == "rejected meanwhile":
+            line.answer(
+                "prepare", line.ask("prepare", try_number=2), option="Reject", reason="on second thoughts"
+            )
+        else:
+            (line.program / "train.py").write_text("print('something else')\n")
+        return lay_out(*words, **named)
+
+    monkeypatch.setattr(launching, "materialise", slow)
+    with pytest.raises(RefusedError, match="closed" if "rejected" in event else "code changed"):
+        line.launch()
+    assert launches(line) == 0
+
+
+def test_living_attempt_is_neither_ended_nor_doubled(line: Line) -> None:
+    """Another task that launches the same run while an attempt lives is refused and harms nothing."""
+    line.to_signed_launch(configuration={"steps": 40, "seconds": 0.1})
+    found: list[str] = []
+
+    def second(_job: object) -> None:
+        other = Line(folder=line.folder, run_uid=line.run_uid, policy=line.policy)
+
+        def intrude() -> None:
+            wait_for(lambda: any(r.kind == "attempt.started" for r in other.view().records))
+            try:
+                other.launch(try_number=1)
+            except StillRunningError as error:
+                found.append(str(error))
+
+        threading.Thread(target=intrude, daemon=True).start()
+
+    assert line.launch(hold=second).state == "completed"
+    wait_for(lambda: found)
+    assert "is running" in found[0]
+    assert launches(line) == 1
 
 
 @pytest.mark.case("P07")

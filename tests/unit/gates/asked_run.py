@@ -14,7 +14,9 @@ from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor, Record
 from pretrain_archive.domain.records import Origin as TaskOrigin
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.gates.answers import Answer, Ask, Outcome, ask, take_answer
+from pretrain_archive.gates.answers import Outcome, take_answer
+from pretrain_archive.gates.asking import Ask, ask
+from pretrain_archive.gates.judging import Answer
 from pretrain_archive.gates.permit import LaunchPermit, Observed, derive_permit
 from pretrain_archive.gates.service import GateView, gate_view, load_run
 from pretrain_archive.ledger.canonical import digest_of
@@ -167,7 +169,8 @@ class AskedRun(_Run):
         return take_answer(
             self.ledger, run_uid=self.uid, gate=gate, policy=policy or self.policy,
             answer=Answer(person_id=person, person_name=person, option=option, values=filled | values,
-                          responded_at=at, authentication=authentication),
+                          responded_at=at, authentication=authentication,
+                          anonymous="all admins" in authentication),
             actor=Actor(type="task", name=f"{gate}_gate"),
             origin=self.origin(f"{gate}_gate", try_number=try_number),
         )  # fmt: skip

@@ -30,17 +30,17 @@ def refused(run, gate, outcome, cause, detail):
         pytest.param({"person": "carol"}, "not_entitled", "carol may not answer; bob may", id="not entitled"),
         pytest.param({"person": "Bob"}, "not_entitled", "Bob may not answer", id="another spelling"),
         pytest.param({"person": "alice"}, "submitter", "alice may not answer", id="the submitter"),
-        pytest.param({"dossier_digest": OTHER}, "stale", "the question shown was for other", id="stale"),
-        pytest.param({"dossier_digest": None}, "stale", "does not say which dossier", id="no digest"),
-        pytest.param({"dossier_digest": ""}, "stale", "does not say which dossier", id="empty digest"),
-        pytest.param({"reason": None}, "invalid", "a reason is required", id="no reason"),
-        pytest.param({"reason": " \n\t"}, "invalid", "a reason is required", id="blank reason"),
+        pytest.param({"dossier_digest": OTHER}, "stale", "the question was for other", id="stale"),
+        pytest.param({"dossier_digest": None}, "stale", "names no dossier", id="no digest"),
+        pytest.param({"dossier_digest": ""}, "stale", "names no dossier", id="empty digest"),
+        pytest.param({"reason": None}, "invalid", "a reason of readable text is required", id="no reason"),
+        pytest.param({"reason": " \n\t"}, "invalid", "a reason of readable text is required", id="blank reason"),
         pytest.param({"option": "Approve!"}, "invalid", "must be Approve or Reject", id="other option"),
         pytest.param({"option": ""}, "invalid", "must be Approve or Reject", id="no option"),
         pytest.param({"acknowledge": False}, "invalid", "not acknowledged: prepare.masking", id="not acknowledged"),
         pytest.param({"acknowledge": "true"}, "invalid", "not acknowledged", id="acknowledged as text"),
         pytest.param({"acknowledge": None}, "invalid", "not acknowledged", id="acknowledged by nothing"),
-        pytest.param({"option": "Reject", "reason": ""}, "invalid", "a reason is required", id="rejected, no reason"),
+        pytest.param({"option": "Reject", "reason": ""}, "invalid", "a reason of readable", id="rejected, no reason"),
         pytest.param({"option": "Reject", "person": "alice"}, "submitter", "alice", id="rejected by the submitter"),
     ],
 )  # fmt: skip
@@ -127,7 +127,7 @@ def test_everybody_is_admin_is_said(run):
 
     outcome = run.answer("prepare", person="Anonymous", authentication="Simple (all admins: nobody)")
 
-    refused(run, "prepare", outcome, "not_entitled", "(Simple (all admins: nobody))")
+    refused(run, "prepare", outcome, "unsigned", "(Simple (all admins: nobody))")
 
 
 def test_refusals_are_kept_one_by_one(run):

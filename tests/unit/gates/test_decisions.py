@@ -6,6 +6,7 @@ import pytest
 from tests.unit.gates.asked_run import policy_with
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.records import Relation
 from pretrain_archive.gates.answers import expire
@@ -101,10 +102,11 @@ def test_submitter_is_left_out(make_run):
 
 
 def test_scheduled_run_has_no_submitter(make_run):
-    """A run that nobody triggered can be answered by every approver."""
+    """Where nobody is known to have submitted, nobody can be told apart: an error at once."""
     made = make_run(submitter=None).until("declare")
 
-    assert made.pass_gate("prepare").decision.self_signed is False
+    with pytest.raises(RefusedError, match="who submitted the run is unknown"):
+        made.ask("prepare")
 
 
 def test_answer_without_a_question(run):

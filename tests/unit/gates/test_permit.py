@@ -159,13 +159,13 @@ def test_expired_before_the_first_attempt(run):
     run.permit(now=LATE - timedelta(hours=1))
 
 
-def test_not_expired_for_a_later_attempt(run):
-    """A resume of a run that began in time needs no new approval."""
+def test_expiry_binds_later_attempts_too(run):
+    """A resumed attempt needs an approval that still holds."""
     run.until("prepare")
     run.launched(1)
     run.ended(1)
 
-    assert run.permit(now=LATE).attempt == 2
+    assert "the approval expired" in refusal(run, now=LATE)
 
 
 def test_attempts_used_up(run):

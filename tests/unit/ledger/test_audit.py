@@ -185,7 +185,7 @@ def key_of(record: Any) -> bytes:
     from pretrain_archive.ledger.tables import key_hash
 
     return key_hash(
-        Draft(**{name: getattr(record, name) for name in Draft.__dataclass_fields__}).idempotency_key()
+        Draft(**{name: getattr(record, name) for name in Draft.__dataclass_fields__ if name != "follows"}).idempotency_key()
     )
 
 

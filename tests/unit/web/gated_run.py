@@ -13,7 +13,9 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor
 from pretrain_archive.domain.records import Origin as TaskOrigin
-from pretrain_archive.gates.answers import Answer, Ask, Outcome, ask, take_answer
+from pretrain_archive.gates.answers import Outcome, take_answer
+from pretrain_archive.gates.asking import Ask, ask
+from pretrain_archive.gates.judging import Answer
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.storage.port import ObjectStore

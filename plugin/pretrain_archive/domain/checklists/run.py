@@ -173,24 +173,34 @@ def evaluated(view: RunView, policy: Policy) -> Item:
 
 
 def own_signature(view: RunView, policy: Policy) -> Item:
-    """The prepare gate was signed before the launch, separately from this one (R137)."""
-    found = view.decision("prepare")
-    intent = next((record for record, _ in view.all(kinds.LaunchIntended)), None)
-    record, decision = found or (None, None)
-    holds: bool | None = None
-    if decision is not None and record is not None and intent is not None:
-        holds = decision.decision == "approve" and record.position < intent.position
+    """Every launch rests on an approval that was signed before it, separately from this gate (R137)."""
+    decisions = {record.record_id: (record, d) for record, d in view.all(kinds.GateDecision)}
+    launches = list(view.all(kinds.LaunchIntended))
+    pairs = [
+        (record, decisions.get(str(launch.token.get("prepare_decision")))) for record, launch in launches
+    ]
+    unsigned = [
+        record.attempt
+        for record, found in pairs
+        if found is None
+        or found[1].gate != "prepare"
+        or found[1].decision != "approve"
+        or found[0].position >= record.position
+    ]
+    signers = sorted({found[1].person_name for _, found in pairs if found})
     return item(
         "run.signed_apart",
         "gates",
-        evidence=(record, intent),
-        holds=holds,
-        expected="signed before the launch",
-        found=f"prepare signed by {decision.person_name}" if decision else "",
-        check="the prepare decision stands before the launch in the log; this gate has a signature of its own",
+        evidence=(*(record for record, _ in pairs), *(found[0] for _, found in pairs if found)),
+        holds=not unsigned if pairs else None,
+        expected="signed before each launch",
+        found=f"{len(pairs)} launch(es), prepare signed by {', '.join(signers) or 'nobody'}",
+        check="the approval that each launch names stands before it in the log; this gate has a signature of its own",
         owner=policy.people.platform_owner,
         requirement="R137",
-        hint="A run without a signed launch cannot be signed.",
+        hint=f"Launches without one: {', '.join(map(str, unsigned))}."
+        if unsigned
+        else "Launch the run first.",
     )
 
 
