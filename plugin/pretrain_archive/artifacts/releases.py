@@ -1,7 +1,8 @@
 """A release: made once per run, only on an approved close decision with the outcome "register".
 
-The ledger's unique key ``release/RUN`` decides between retries and parallel closes: exactly one record is
-written, and everyone else is handed that one.
+The ledger's unique key ``release/NAME@VERSION`` gives a name and version to one run. Within the run the record is
+written only if nothing was recorded since its decision, candidate and earlier releases were read: of retries and
+parallel closes one writes, and everyone else is handed that release.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from pretrain_archive.domain.candidates import named_candidates
-from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
+from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError, StreamMovedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
     CandidateNamed,
@@ -22,10 +23,14 @@ from pretrain_archive.domain.kinds import (
 )
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.releases import release_holder, release_key
 from pretrain_archive.ledger.port import Ledger
 
 KIND = "release.made"
 UNRECORDED = "unrecorded"
+MOST_TRIES = 5
+"""How often a release is checked afresh because the run was written to meanwhile."""
+
 DEMANDED = {
     "name": "",
     "version": "release.version",
@@ -75,9 +80,24 @@ def make_release(
     """Record the release that ``decision`` allows, or return the one that stands.
 
     The caller has proven that ``decision`` is fresh; here it must be the run's newest close decision, approve,
-    and say "register". Raises :class:`RefusedError` listing everything that is missing, or naming both
-    releases if another one of this run stands.
+    and say "register". Raises :class:`RefusedError` listing everything that is missing, naming both releases
+    if another one of this run stands, or the run that holds this name and version.
     """
+    for _ in range(MOST_TRIES):
+        try:
+            return _make(
+                ledger, run_uid=run_uid, decision=decision, candidate=candidate, terms=terms, actor=actor,
+                origin=origin, ordinal=ordinal,
+            )  # fmt: skip
+        except StreamMovedError as error:
+            moved = error
+    raise moved
+
+
+def _make(
+    ledger: Ledger, *, run_uid: str, decision: Record, candidate: CandidateNamed, terms: Terms, actor: Actor,
+    origin: Origin, ordinal: int,
+) -> Released:  # fmt: skip
     view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
     problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate)]
     if not problems:
@@ -88,15 +108,30 @@ def make_release(
     standing = view.last(ReleaseMade)
     if standing is not None:
         return _known(payload, standing[0])
-    draft = _draft(run_uid, payload, candidate, decision, actor=actor, origin=origin, ordinal=ordinal)
+    _require_free(ledger, run_uid, terms)
+    draft = _draft(
+        view, payload, candidate, decision, terms=terms, actor=actor, origin=origin, ordinal=ordinal
+    )
     try:
         record = ledger.append([draft])[0]
     except AlreadyRecordedError:
         standing = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND])).last(ReleaseMade)
         if standing is None:
+            _require_free(ledger, run_uid, terms)
             raise
         return _known(payload, standing[0])
     return Released(release=read_payload(record, ReleaseMade), record=record, created=True)
+
+
+def _require_free(ledger: Ledger, run_uid: str, terms: Terms) -> None:
+    """Refuse a name and version that another run's release holds."""
+    holder = release_holder(ledger, run_uid, terms.name, terms.version)
+    if holder is not None:
+        raise RefusedError(
+            f"release {terms.name}@{terms.version} is taken: run {holder.stream} made it "
+            f"({holder.payload['checkpoint_digest']})",
+            hint="Give the release another version: open a new run, or continue with this one unreleased.",
+        )
 
 
 def _known(payload: ReleaseMade, record: Record) -> Released:
@@ -127,11 +162,12 @@ def _payload(run_uid: str, candidate: CandidateNamed, terms: Terms) -> ReleaseMa
 
 
 def _draft(
-    run_uid: str,
+    view: RunView,
     payload: ReleaseMade,
     candidate: CandidateNamed,
     decision: Record,
     *,
+    terms: Terms,
     actor: Actor,
     origin: Origin,
     ordinal: int,
@@ -141,14 +177,15 @@ def _draft(
     source = Ref(type="candidate", id=candidate.candidate_id)
     signed = Ref(type="decision", id=decision.record_id)
     return Draft(
-        stream=run_uid,
+        stream=view.run_uid,
         kind=KIND,
         payload=payload.to_json(),
         actor=actor,
         origin=origin,
         attempt=decision.attempt,
         ordinal=ordinal,
-        unique=f"release/{run_uid}",
+        unique=release_key(terms.name, terms.version) if terms.version else f"release/{view.run_uid}",
+        follows=view.newest,
         edges=(
             Edge(subject=this, relation=Relation.WAS_DERIVED_FROM, object=source),
             Edge(subject=this, relation=Relation.USED, object=signed),

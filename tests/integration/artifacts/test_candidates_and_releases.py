@@ -229,6 +229,73 @@ def test_another_release_of_the_run_is_refused(run):
         release(run, decision, candidate, dataclasses.replace(TERMS, version="2"))
 
 
+def other_run(run, folder):
+    """A second run whose best checkpoint may be released, too."""
+    made = Run(run.ledger, run.store, folder).open()
+    made.evaluate(made.checkpoint(200, content=(7).to_bytes(8, "little") * 2), 1.4)
+    return made
+
+
+@pytest.mark.requirement("R105")
+def test_a_name_and_version_is_one_model(run, tmp_path):
+    """Another run cannot make a release of the same name and version; the run that holds it is named."""
+    other = other_run(run, tmp_path / "other")
+    release(run, run.decide(), name(run, 200))
+    candidate, decision = name(other, 200), other.decide()
+
+    with pytest.raises(RefusedError, match=rf"stdlib-bytes@1 is taken: run {run.uid} made it") as raised:
+        release(other, decision, candidate)
+    assert raised.value.hint
+    assert view(other).latest(kinds.ReleaseMade) is None
+
+    assert release(other, decision, candidate, dataclasses.replace(TERMS, version="2")).created
+
+
+def test_names_do_not_run_together(run, tmp_path):
+    """Name ``a@1`` version ``2`` is not name ``a`` version ``1@2``."""
+    other = other_run(run, tmp_path / "other")
+    release(run, run.decide(), name(run, 200), dataclasses.replace(TERMS, name="a@1", version="2"))
+
+    terms = dataclasses.replace(TERMS, name="a", version="1@2")
+
+    assert release(other, other.decide(), name(other, 200), terms).created
+
+
+def test_unsaid_versions_do_not_collide(run, tmp_path):
+    """A version that was knowingly left unsaid names nothing: two runs may leave it out."""
+    other, terms = other_run(run, tmp_path / "other"), dataclasses.replace(TERMS, version=None)
+
+    made = [
+        release(r, r.decide(acknowledged=("release.version",)), name(r, 200), terms) for r in (run, other)
+    ]
+
+    assert [True, True] == [entry.created for entry in made]
+
+
+def test_parallel_releases_of_one_name(run, tmp_path, ledger_url):
+    """Two runs release the same name at the same moment: one does, the other is told which."""
+    other = other_run(run, tmp_path / "other")
+    inputs = [(r, r.decide(), name(r, 200)) for r in (run, other)]
+    start, made, refused = threading.Barrier(2), [], []
+
+    def close(entry) -> None:
+        own = open_ledger(ledger_url, signing_key=None, anchors=())
+        start.wait()
+        try:
+            made.append(release(*entry, ledger=own))
+        except RefusedError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=close, args=(entry,)) for entry in inputs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert (1, 1) == (len(made), len(refused))
+    assert f"is taken: run {made[0].record.stream} made it" in refused[0]
+
+
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
