@@ -29,6 +29,7 @@ from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
 from pretrain_archive.package import verify
+from pretrain_archive.package.alone import alone_in
 from pretrain_archive.package.crate import crate_metadata
 from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
 from pretrain_archive.package.html import render_index
@@ -251,10 +252,10 @@ def _assemble(
     checkpoint = _sealed(ledger, records[-1].position)
     proofs = multi_proof(ledger, records, checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.parent / f".{folder.name}.part"
-    shutil.rmtree(temporary, ignore_errors=True)  # what a killed try left
-    temporary.mkdir()
-    try:
+    with alone_in(folder.parent / f".{folder.name}.part") as temporary:
+        if folder.exists():  # another try was faster while this one waited
+            _same_package(folder, content)
+            return
         for part in content.parts:
             _write(temporary / part.path, part.data)
         _write(temporary / "manifest.json", content.manifest)
@@ -267,9 +268,6 @@ def _assemble(
             _flush(path)
         _flush(temporary)
         _place(temporary, folder, content)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def _sealed(ledger: Ledger, position: int) -> SignedCheckpoint:

@@ -66,7 +66,7 @@ CASES = {
     "answered by the submitter": (answered_by("alice"), NO_DECISION),
     "answered by a stranger": (answered_by("mallory"), NO_DECISION),
     "answered on a stale form": (answered_by("bob", dossier_digest=OTHER), NO_DECISION),
-    "rejected": (answered_by("bob", option="Reject"), "rejected by bob"),
+    "rejected": (answered_by("bob", option="Reject"), "closed and frozen"),
     "other data": (changed("snapshot", kinds.SnapshotCreated, manifest_digest=OTHER), "snapshot_digest: "),
     "other configuration": (
         changed("open_run", kinds.ConfigurationDeclared, configuration_digest=OTHER), "configuration_digest: ",

@@ -63,8 +63,13 @@ def test_open_run_by_a_schedule(opener):
 
 
 def test_open_run_again(opener):
-    """A cleared task goes on with its run."""
-    assert open_run(opener) == open_run(opener)
+    """A cleared task goes on with its run, as its next try."""
+    operator, values = OpenRunOperator(task_id="open_run"), opener.values()
+
+    first, second = (operator.execute(context("open_run", params=values, try_number=n)) for n in (1, 2))
+
+    assert first == second
+    assert len(opener.runs()) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.unit.gates.asked_run import DAG_ID
+from tests.unit.gates.asked_run import DAG_ID, policy_with
 
 from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.records import Actor, Origin
@@ -18,7 +18,7 @@ from pretrain_archive.ledger.anchors import FileAnchor
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.package import writer
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.closing import close_archive
+from pretrain_archive.services.closing import Shelf, close_archive
 from pretrain_archive.storage.files import FileStore
 
 
@@ -42,10 +42,11 @@ def main() -> None:
         origin=Origin(dag_id=DAG_ID, dag_run_id=dag_run_id, task_id=name), actor=Actor(type="task", name=name)
     )
     try:
-        done = close_archive(
-            ledger, FileStore(Path(store)), caller, run_uid, packages_folder=Path(packages),
-            verifier_key=Path(key).with_suffix(".pub").read_text().strip(),
+        shelf = Shelf(
+            packages_folder=Path(packages), verifier_key=Path(key).with_suffix(".pub").read_text().strip(),
+            policies=lambda _: policy_with(),
         )  # fmt: skip
+        done = close_archive(ledger, FileStore(Path(store)), caller, run_uid, shelf)
     except ArchiveError as error:
         sys.stdout.write(f"refused {error}\n")
         return

@@ -11,17 +11,18 @@ from tests.unit.services import close_at
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import PackageError, RefusedError
-from pretrain_archive.services.closing import clean_temporary, close_archive
+from pretrain_archive.services.closing import Shelf, clean_temporary, close_archive
 
 OTHER = "sha256:" + "0" * 64
 
 
-def close(run, house, *, task="archive_close", **origin):
-    """Close a run."""
-    return close_archive(
-        run.ledger, run.store, run.caller(task, **origin), run.uid, packages_folder=house.folder / "packages",
-        verifier_key=house.public.read_text().strip(),
+def close(run, house, *, task="archive_close", policy=None, **origin):
+    """Close a run, under the policy that it was opened under or the given one."""
+    shelf = Shelf(
+        packages_folder=house.folder / "packages", verifier_key=house.public.read_text().strip(),
+        policies=lambda _: policy or run.policy,
     )  # fmt: skip
+    return close_archive(run.ledger, run.store, run.caller(task, **origin), run.uid, shelf)
 
 
 def counted(run, model):
@@ -36,9 +37,14 @@ def verify(folder, key):
 
 
 def nothing_done(run, house):
-    """No release, no close, no package."""
-    models = (kinds.ReleaseMade, kinds.RunClosed, kinds.PackageWritten)
-    return [counted(run, model) for model in models] == [0, 0, 0] and not (house.folder / "packages").exists()
+    """No release, no close but a rejection, no package."""
+    closed = {closed.outcome for _, closed in run.view().all(kinds.RunClosed)} - {"rejected"}
+    models = (kinds.ReleaseMade, kinds.PackageWritten)
+    return (
+        not closed
+        and [counted(run, m) for m in models] == [0, 0]
+        and not (house.folder / "packages").exists()
+    )
 
 
 def test_registered(run, house):
@@ -72,11 +78,13 @@ def test_without_a_release(run, house, outcome):
 @pytest.mark.parametrize(
     ("stage", "text"),
     [
-        pytest.param("evaluation", "has no close decision", id="run gate not signed"),
-        pytest.param("run", "has no close decision", id="not asked"),
-        pytest.param("asked", "has no close decision", id="not answered"),
-        pytest.param("refused", "has no close decision", id="answered by the submitter"),
-        pytest.param("rejected", "was not approved by bob", id="rejected"),
+        pytest.param("evaluation", "the close gate has no decision in the ledger", id="run gate not signed"),
+        pytest.param("run", "the close gate has no decision in the ledger", id="not asked"),
+        pytest.param("asked", "the close gate has no decision in the ledger", id="not answered"),
+        pytest.param(
+            "refused", "the close gate has no decision in the ledger", id="answered by the submitter"
+        ),
+        pytest.param("rejected", "was closed without an approval", id="rejected"),
     ],
 )
 def test_not_signed(run, house, stage, text):
@@ -108,7 +116,7 @@ def test_stale(run, house, model, changes, named):
     run.until("close")
     run.replace("by_hand", model, **changes)
 
-    with pytest.raises(RefusedError, match="the close decision is stale") as raised:
+    with pytest.raises(RefusedError, match="no close: stale approval, changed since bob signed") as raised:
         close(run, house)
     assert any(named in reason for reason in raised.value.reasons), raised.value.reasons
     assert nothing_done(run, house)
