@@ -6,15 +6,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import BaseOperator, Param
-from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive_operators.base import ArchiveTask, small_json
+from pretrain_archive_operators.forms import form_params
+from pretrain_archive_operators.gate_approval import authentication
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from pretrain_archive.domain.kinds import RetentionApproved, RetentionRefused
 
 MOST_NAMED = 5
 
@@ -75,39 +78,42 @@ class RetentionApprovalOperator(ArchiveTask, ApprovalOperator):
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
         self.subject, self.body, self.options = form.subject, form.body, list(form.options)
-        self.params = ParamsDict({
-            name: Param(spec.get("default"), **{k: v for k, v in spec.items() if k != "default"})
-            for name, spec in form.fields.items()
-        })  # fmt: skip
+        self.params = form_params(form.fields)
         self.assigned_users = [{"id": name, "name": name} for name in people]
         self.response_timeout = timedelta(hours=self.hours)
         return super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Record a person's approval; ask again if the answer does not count."""
-        from pretrain_archive.services.cleanup import approve, plan_of  # noqa: PLC0415 (heavy)
+        """Record what was answered: an approval goes on, a rejection ends; ask again if it does not count."""
+        from pretrain_archive.domain.kinds import RetentionApproved  # noqa: PLC0415 (heavy)
+
+        try:
+            taken = self._take(context, event)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, None) from error
+        if isinstance(taken, RetentionApproved):
+            return {"plan_digest": taken.plan_digest, "approved_by": taken.approved_by}
+        if taken.cause == "expired":
+            raise AirflowFailException("the clean-up was not answered in time: nothing is deleted")
+        if taken.cause == "rejected":
+            raise AirflowFailException(f"clean-up rejected by {taken.person_name}: {taken.detail}")
+        self.log.warning("the answer does not count (%s): %s", taken.cause, taken.detail)
+        return self.execute(context)
+
+    def _take(self, context: Context, event: dict[str, Any]) -> RetentionApproved | RetentionRefused:
+        """Judge and record what came back; what Airflow lost or garbled is an answer that does not count."""
+        from pretrain_archive.gates.judging import read_answer  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.cleanup import let_expire, plan_of, take_answer  # noqa: PLC0415
         from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
 
+        planned, caller = plan_of(self.ledger, self.plan_digest), self.caller(context)
         if event.get("timedout") or event.get("error_type") == "timeout":
-            raise AirflowFailException("the clean-up was not answered in time: nothing is deleted")
-        values, person = event.get("params_input") or {}, (event.get("responded_by_user") or {}).get("name")
-        reason = str(values.get("reason") or "").strip()
-        if not person or not reason or values.get("plan_digest") != self.plan_digest:
-            self.log.warning(
-                "the answer does not count: it needs a person, a reason and the plan that is shown"
-            )
-            return self.execute(context)
-        if (event.get("chosen_options") or [""])[0] != self.APPROVE:
-            raise AirflowFailException(f"clean-up rejected by {person}: {reason}")
-        try:
-            planned = plan_of(self.ledger, self.plan_digest)
-            done = approve(
-                self.ledger, self.caller(context), cleanup_room(), planned, person=person, reason=reason
-            )
-        except RefusedError as error:
-            self.log.warning("the answer does not count: %s", error)
-            return self.execute(context)
-        return {"plan_digest": done.plan_digest, "approved_by": done.approved_by}
+            return let_expire(self.ledger, caller, planned, self.hours)
+        if "error" in event:
+            self.log.warning("Airflow could not take the answer: %s", event["error"])
+        name, anonymous = authentication()
+        answer = read_answer(event, authentication=name, anonymous=anonymous)
+        return take_answer(self.ledger, caller, cleanup_room(), planned, answer)
 
 
 class RetentionApplyOperator(ArchiveTask, BaseOperator):

@@ -69,8 +69,8 @@ def apply(
     policies = room.policies
     planned = _find(ledger, plan)
     approval = service.find_approval(ledger, planned.plan_digest)
-    if approval is None:
-        # Nobody is authenticated here, so only the policy itself can allow it; above its limit this refuses.
+    if approval is None or not approval.person:
+        # What policy allowed may have expired meanwhile. Nobody is authenticated here, so only the policy itself can allow it; above its limit this refuses.
         reason = "within the limit that the policy sets"
         approval = service.approve(
             ledger, planned, policies, person=None, reason=reason, actor=actor, origin=origin

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned
+from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned, RetentionRefused
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.gates.form import GateForm, both, plain
+from pretrain_archive.gates.judging import Answer, Cause, reason_of
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention import service
+from pretrain_archive.retention.approval import projects_of
 from pretrain_archive.retention.deletion import Applied
 from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.services.caller import Caller
@@ -45,12 +47,12 @@ def plan_of(ledger: Ledger, plan_digest: str) -> RetentionPlanned:
 
 def approvers(planned: RetentionPlanned, room: Room) -> list[str]:
     """Who may approve: the people entitled in every project that the plan deletes from."""
-    projects = {str(item["project"]) for item in planned.items if item["action"] == "delete"}
+    projects = projects_of(planned)
     allowed = [set(room.policies[p].policy.approvers_of("retention")) for p in projects if p in room.policies]
     people = sorted(set.intersection(*allowed)) if allowed else []
     if not people:
         raise RefusedError(
-            f"nobody may approve the clean-up of {', '.join(sorted(projects)) or 'no project'}",
+            f"nobody may approve the clean-up of {', '.join(projects) or 'no project'}",
             hint="Name approvers of retention in the policies.",
         )
     return people
@@ -95,6 +97,55 @@ def approve(
     return service.approve(
         ledger, planned, room.policies, person=person, reason=reason, actor=caller.actor, origin=caller.origin
     )
+
+
+def take_answer(
+    ledger: Ledger, caller: Caller, room: Room, planned: RetentionPlanned, answer: Answer
+) -> RetentionApproved | RetentionRefused:
+    """Judge an answer and record it, whatever it says: the approval, the rejection, or why it does not count."""
+    reason = reason_of(answer) or ""
+    fault = _fault(planned, room, answer, reason)
+    if fault is None and answer.option == "Approve":
+        return service.approve(
+            ledger, planned, room.policies, person=answer.person_name, reason=reason, actor=caller.actor,
+            origin=caller.origin, responded_at=answer.responded_at, authentication=answer.authentication,
+        )  # fmt: skip
+    cause, detail = fault or ("rejected", reason)
+    refusal = RetentionRefused.model_validate({
+        "plan_digest": planned.plan_digest, "cause": cause, "person_id": answer.person_id,
+        "person_name": answer.person_name, "detail": detail, "responded_at": answer.responded_at,
+        "authentication": answer.authentication,
+    })  # fmt: skip
+    kept = service.refuse(ledger, refusal, actor=caller.actor, origin=caller.origin)
+    ledger.seal()
+    return kept
+
+
+def _fault(planned: RetentionPlanned, room: Room, answer: Answer, reason: str) -> tuple[Cause, str] | None:
+    """Why ``answer`` does not count, or None: a person, entitled, about exactly this plan, with a reason."""
+    if not answer.person_name or not answer.person_id or answer.anonymous:
+        return "unsigned", "no authenticated person answered"
+    allowed = approvers(planned, room)
+    if answer.person_name not in allowed:
+        return "not_entitled", f"{answer.person_name} may not answer; {', '.join(allowed)} may"
+    if answer.values.get("plan_digest") != planned.plan_digest:
+        return "stale", "the answer is not about the plan that is shown"
+    if not reason:
+        return "invalid", "a reason is required"
+    if answer.option not in {"Approve", "Reject"}:
+        return "invalid", f"the answer must be Approve or Reject, got {answer.option!r}"
+    return None
+
+
+def let_expire(ledger: Ledger, caller: Caller, planned: RetentionPlanned, hours: float) -> RetentionRefused:
+    """The deadline passed: recorded as not approved."""
+    refusal = RetentionRefused(
+        plan_digest=planned.plan_digest, cause="expired", person_id=None, person_name=None,
+        detail=f"not answered within {hours:g} hours",
+    )  # fmt: skip
+    kept = service.refuse(ledger, refusal, actor=caller.actor, origin=caller.origin)
+    ledger.seal()
+    return kept
 
 
 def carry_out(ledger: Ledger, caller: Caller, room: Room, plan_digest: str) -> Applied:

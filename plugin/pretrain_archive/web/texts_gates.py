@@ -221,6 +221,7 @@ GATES: dict[str, tuple[str, str]] = {
     "kind.tombstone.written": ("Tombstone written", "墓碑记录已写入"),
     "kind.retention.planned": ("Clean-up planned", "清理已计划"),
     "kind.retention.approved": ("Clean-up approved", "清理已批准"),
+    "kind.retention.refused": ("Clean-up not approved", "清理未批准"),
     "cause.not_entitled": ("not entitled", "无权签署"),
     "cause.stale": ("answered an older dossier", "答复的是旧卷宗"),
     "cause.submitter": ("is the submitter", "是提交人"),

@@ -20,6 +20,7 @@ from pretrain_archive.domain.kinds.artifact import (
     ReleaseMade,
     RetentionApproved,
     RetentionPlanned,
+    RetentionRefused,
     TombstoneWritten,
 )
 from pretrain_archive.domain.kinds.base import Digest, GateName, Payload
@@ -109,6 +110,7 @@ __all__ = [
     "ReleaseMade",
     "RetentionApproved",
     "RetentionPlanned",
+    "RetentionRefused",
     "RunClosed",
     "RunFailed",
     "RunOpened",

@@ -151,6 +151,23 @@ class RetentionApproved(Payload):
     approved_by: str
     person: bool
     reason: str
+    responded_at: str | None = None
+    authentication: str | None = None
+
+
+class RetentionRefused(Payload):
+    """An answer to a plan that allows nothing: a rejection by an entitled person, or one that does not count.
+
+    ``rejected`` withdraws an earlier approval of the same plan; the other causes leave it as it is.
+    """
+
+    plan_digest: Digest
+    cause: Literal["rejected", "expired", "not_entitled", "unsigned", "stale", "invalid"]
+    person_id: str | None
+    person_name: str | None
+    detail: str
+    responded_at: str | None = None
+    authentication: str | None = None
 
 
 class LedgerRecovered(Payload):

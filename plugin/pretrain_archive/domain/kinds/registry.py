@@ -55,6 +55,7 @@ KINDS: dict[str, Kind] = {
     "tombstone.written": Kind(model=artifact.TombstoneWritten, track=Track.ARTIFACT),
     "retention.planned": Kind(model=artifact.RetentionPlanned, track=Track.ARTIFACT),
     "retention.approved": Kind(model=artifact.RetentionApproved, track=Track.ARTIFACT),
+    "retention.refused": Kind(model=artifact.RetentionRefused, track=Track.ARTIFACT),
 }
 
 BY_MODEL: dict[type[Payload], str] = {kind.model: name for name, kind in KINDS.items()}
