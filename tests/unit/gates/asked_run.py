@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.support.seeded_run import _Run
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor, Record
 from pretrain_archive.domain.records import Origin as TaskOrigin
@@ -25,8 +26,11 @@ from pretrain_archive.services.caller import Caller
 POLICY_FILE = Path(__file__).parents[3] / "dags" / "policies" / "demo.toml"
 DAG_ID = "pretraining_reference"
 UID = "run_019a0000-0000-7000-8000-0000000000{:02d}"
-NOW = datetime(2026, 11, 29, 12, 30, tzinfo=UTC)
-ANSWERED = "2026-11-29T12:00:00.000000Z"
+ANSWERED_AT = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=1)
+"""When answers were given: just now, since an answer from the future or of long ago does not count."""
+ANSWERED = format_time(ANSWERED_AT)
+NOW = ANSWERED_AT + timedelta(minutes=30)
+EXPIRES = format_time(ANSWERED_AT + timedelta(hours=24))
 
 CONF: dict[str, Any] = {
     "project": "demo",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
-from tests.unit.gates.asked_run import policy_with
+from tests.unit.gates.asked_run import ANSWERED_AT, policy_with
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.identity import Ref, format_time
 from pretrain_archive.domain.records import Relation
 from pretrain_archive.gates.answers import expire
 from pretrain_archive.ledger.canonical import digest_of
+
+LATER = format_time(ANSWERED_AT + timedelta(minutes=1))
 
 
 def test_approval(run):
@@ -144,7 +148,7 @@ def test_answer_after_a_decision(run):
     """A later answer is a decision of its own: both stay, the newest stands."""
     run.until("declare").ask("prepare")
     run.answer("prepare")
-    run.answer("prepare", option="Reject", reason="I looked again.", at="2026-11-29T12:05:00.000000Z")
+    run.answer("prepare", option="Reject", reason="I looked again.", at=LATER)
 
     decisions = [decision.decision for _, decision in run.view().all(kinds.GateDecision)]
 

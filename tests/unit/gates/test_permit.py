@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.unit.gates.asked_run import NOW, policy_with
+from tests.unit.gates.asked_run import ANSWERED, EXPIRES, NOW, policy_with
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import LedgerError, RefusedError
@@ -146,7 +146,7 @@ def test_decision_about_no_dossier(run):
     digest = run.gate("prepare").digest
     run.add("prepare_gate", kinds.GateDecision(
         gate="prepare", decision="approve", person_id="bob", person_name="bob", reason="yes", dossier_digest=digest,
-        dossier_record="rec_none", responded_at="2026-11-29T12:00:00.000000Z"), person="bob")  # fmt: skip
+        dossier_record="rec_none", responded_at=ANSWERED), person="bob")  # fmt: skip
 
     assert "the dossier that was signed is not in the ledger" in refusal(run)
 
@@ -155,7 +155,7 @@ def test_expired_before_the_first_attempt(run):
     """An approval that nobody used in time is no permission any more."""
     run.until("prepare")
 
-    assert "the approval expired at 2026-11-30T12:00:00.000000Z" == refusal(run, now=LATE)
+    assert f"the approval expired at {EXPIRES}" == refusal(run, now=LATE)
     run.permit(now=LATE - timedelta(hours=1))
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.unit.gates.asked_run import EXPIRES
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import AlreadyRecordedError
@@ -73,7 +74,7 @@ def test_contents(run):
         "policy_digest": run.policy.digest,
         "prepare_decision": record.record_id,
         "dossier_digest": decision.dossier_digest,
-        "expires": "2026-11-30T12:00:00.000000Z",
+        "expires": EXPIRES,
     } == token
     assert permit.checkpoint.size > record.position
 

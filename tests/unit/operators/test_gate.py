@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta, timezone
 from unittest.mock import patch
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
-from tests.unit.gates.asked_run import policy_with
+from tests.unit.gates.asked_run import ANSWERED_AT, policy_with
 from tests.unit.operators.conftest import context
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.identity import format_time
 from pretrain_archive_operators import GateApprovalOperator
 from pretrain_archive_operators.base import small_json
 
-ANSWERED = datetime(2026, 11, 29, 20, 0, tzinfo=timezone(timedelta(hours=8)))
+ANSWERED = ANSWERED_AT.astimezone(timezone(timedelta(hours=8)))
 
 
 def gate(run, name="prepare"):
@@ -87,7 +88,7 @@ def test_approved(run):
     } == value
     assert value == small_json(value)
     _, decision = run.view().decision("prepare")
-    assert ("2026-11-29T12:00:00.000000Z", "SimpleAuthManager") == (
+    assert (format_time(ANSWERED_AT), "SimpleAuthManager") == (
         decision.responded_at,
         decision.authentication,
     )

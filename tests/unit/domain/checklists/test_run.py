@@ -73,7 +73,7 @@ CASES = {
         pytest.param(changed(EvaluationReported, flags=[], baselines=[]), CHANGED, id="no baseline"),
     ],
     "signed_apart": [
-        pytest.param(without(GateDecision), UNRECORDED, id="not signed"),
+        pytest.param(without(GateDecision), CHANGED, id="launched unsigned"),
         pytest.param(without(LaunchIntended), UNRECORDED, id="not launched"),
         pytest.param(first(GateDecision, changed(GateDecision, decision="reject")), CHANGED, id="rejected"),
     ],
