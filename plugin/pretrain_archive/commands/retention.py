@@ -70,7 +70,8 @@ def apply(
     planned = _find(ledger, plan)
     approval = service.find_approval(ledger, planned.plan_digest)
     if approval is None or not approval.person:
-        # What policy allowed may have expired meanwhile. Nobody is authenticated here, so only the policy itself can allow it; above its limit this refuses.
+        # Nobody is authenticated here, so only the policy itself can allow it (again, if its word expired); above
+        # its limit this refuses.
         reason = "within the limit that the policy sets"
         approval = service.approve(
             ledger, planned, policies, person=None, reason=reason, actor=actor, origin=origin

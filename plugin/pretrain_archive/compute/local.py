@@ -294,15 +294,3 @@ def _termination(kill: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def run_local(
-    spec: JobSpec, *, intent: Record, ledger: Ledger, actor: Actor, origin: Origin,
-    on_checkpoint: OnCheckpoint, progress: Progress = log.info, should_stop: ShouldStop = lambda: "",
-) -> AttemptEnded:  # fmt: skip
-    """Run one attempt; see :class:`LocalLaunch` (which also has ``kill``)."""
-    launch = LocalLaunch(
-        spec, intent=intent, ledger=ledger, actor=actor, origin=origin, on_checkpoint=on_checkpoint,
-        progress=progress, should_stop=should_stop,
-    )  # fmt: skip
-    return launch.run()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pretrain_archive.compute.ending import Attempt, Repeats, append_end, ended_payload, repeats_of
+from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
 from pretrain_archive.compute.ingest import Ingest, OnCheckpoint
 from pretrain_archive.compute.leftovers import end_leftovers
 from pretrain_archive.compute.log import LogTail
@@ -25,6 +25,7 @@ from pretrain_archive.domain.kinds import (
 )
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.training import target_steps
 from pretrain_archive.ledger.port import Ledger
 
 log = logging.getLogger(__name__)
@@ -91,13 +92,12 @@ def _attempt(view: RunView, number: int) -> Attempt:
     """What the ledger knows of the attempt's launch."""
     started = next((s for _, s in view.all(AttemptStarted) if s.attempt == number), None)
     declared = view.latest(ConfigurationDeclared)
-    steps = declared.configuration.get("steps") if declared else None
     requested = (started.requested.get("accelerators") if started else None) or 0
     return Attempt(
         attempt=number,
         accelerators=declared.budget.accelerators if declared else requested,
         resume_step=started.resume_step if started else None,
-        target_steps=steps if isinstance(steps, int) and not isinstance(steps, bool) else None,
+        target_steps=target_steps(declared.configuration) if declared else None,
     )
 
 
@@ -107,11 +107,6 @@ def _fired(folder: Path) -> StopFired | None:
         return StopFired.model_validate(json.loads((folder / STOP_FILE).read_bytes()))
     except (OSError, ValueError, ValidationError):
         return None
-
-
-def count_repeats(view: RunView, resume_step: int | None) -> Repeats:
-    """Steps that are lost, and that a next attempt from ``resume_step`` (None: from the start) does again."""
-    return repeats_of((end for _, end in view.all(AttemptEnded)), resume_step)
 
 
 def repeated_failure(view: RunView, stop: StopConditions) -> StopFired | None:

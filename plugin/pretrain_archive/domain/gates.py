@@ -87,10 +87,13 @@ RELEASE_REQUIRED = frozenset(
 
 
 def recorded_policy(view: RunView) -> Policy:
-    """The policy as it stood when the run was opened; refuse a run without one."""
+    """The policy as it stood when the run was opened; refuse a run without one.
+
+    A recorded policy was read strictly then; settings that this release no longer knows are left out.
+    """
     if view.opened is None or not view.opened.policy:
         raise RefusedError(f"run {view.run_uid} has no recorded policy", hint="Trigger the run again.")
-    return Policy.model_validate(view.opened.policy)
+    return Policy.model_validate(view.opened.policy, extra="ignore")
 
 
 def eligible_people(policy: Policy, gate: str, submitter: str | None) -> tuple[str, ...]:

@@ -82,11 +82,10 @@ class Data(_Part):
 
 
 class Quotas(_Part):
-    """The ceiling of a launch, and of an exploration without a full sign-off."""
+    """The ceiling of a launch."""
 
     max_accelerators: int = Field(ge=0)
     max_minutes: float = Field(gt=0)
-    exploration_minutes: float = Field(ge=0, default=0)
 
 
 class Environment(_Part):

@@ -99,6 +99,17 @@ def test_of_a_good_run(whole, name):
 
 
 @pytest.mark.parametrize(
+    "reason", ["exit code 0 and the end marker", "exit code 0 and the configured step 40"]
+)
+def test_how_it_completed_is_said(whole, reason):
+    """What is signed says what showed the end, not what could have shown it."""
+    item = whole.item("run", "run.completed", changed(AttemptEnded, reason=reason))
+
+    assert item.found.endswith(f", {reason}")
+    assert "at the configured last step" in item.check
+
+
+@pytest.mark.parametrize(
     ("name", "edit", "verdict"),
     [
         pytest.param(name, *case.values, id=f"{name}: {case.id}")
