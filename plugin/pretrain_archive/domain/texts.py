@@ -66,6 +66,8 @@ ITEMS: dict[str, tuple[str, str]] = {
     "run.explainable": ("Failures, changes and recovery are explainable", "失败、变更与恢复可解释"),
     "run.evidence_location": ("Raw evidence can be found", "原始证据可定位"),
     "run.environment": ("Environment as declared", "环境与声明一致"),
+    "run.resources": ("Resources were used", "资源得到有效使用"),
+    "run.moving": ("Training loss moves down", "训练损失在下降"),
     "run.metrics": ("Training loss recorded", "训练损失已记录"),
     "run.checkpoints": ("Verified checkpoints", "已核验的检查点"),
     "run.evaluated": ("Evaluation with baselines", "带基线的评估"),

@@ -73,7 +73,7 @@ def evaluation(view: RunView, policy: Policy) -> Item:
         found=found,
         expected="acceptance rules of the request passed"
         + (f", measured by {short(signed)}" if other and signed else ""),
-        check="the rules that were fixed before launch hold on the recorded evaluation",
+        check="the rules fixed before launch hold on the recorded evaluation, measured by the signed program",
         owner=policy.people.acceptance,
         requirement="R123",
         hint="Evaluate again, or choose continue or clean up.",

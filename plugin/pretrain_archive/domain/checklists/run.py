@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.checklists.common import item, last, short
+from pretrain_archive.domain.checklists.inspection import metrics_moving, resources_used
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -206,10 +207,12 @@ def own_signature(view: RunView, policy: Policy) -> Item:
 
 CHECKS = (
     completed,
+    resources_used,
+    metrics,
+    metrics_moving,
     explainable,
     evidence_location,
     environment,
-    metrics,
     recoverable,
     evaluated,
     own_signature,

@@ -27,6 +27,16 @@ def loss(**point):
     return changed(MetricsRecorded, points=lambda old: [*old, {"name": "loss", "step": 999, **point}])
 
 
+def losses(*values):
+    """The only loss points of the run; None is a NaN."""
+    points = [
+        {"name": "loss", "step": n, "value": value, "not_finite": "nan" if value is None else ""}
+        for n, value in enumerate(values)
+    ]
+    only, none = changed(MetricsRecorded, points=points), changed(MetricsRecorded, points=[])
+    return lambda view: first(MetricsRecorded, only)(none(view))
+
+
 CASES = {
     "completed": [
         pytest.param(without(AttemptEnded), UNRECORDED, id="no end"),
@@ -34,6 +44,22 @@ CASES = {
         *(pytest.param(changed(AttemptEnded, state=state), CHANGED, id=state)
           for state in ("failed", "stopped", "interrupted", "lost")),
         pytest.param(first(AttemptEnded, changed(AttemptEnded, state="lost")), VERIFIED, id="an earlier one was lost"),
+    ],
+    "resources": [
+        pytest.param(without(AttemptEnded), UNRECORDED, id="no end"),
+        pytest.param(changed(AttemptEnded, cpu_seconds=None), UNRECORDED, id="CPU not recorded"),
+        pytest.param(changed(AttemptEnded, seconds=None), UNRECORDED, id="time not recorded"),
+        pytest.param(changed(AttemptEnded, seconds=0.0), UNRECORDED, id="no time"),
+        pytest.param(changed(AttemptEnded, seconds=100.0, cpu_seconds=4.9), CHANGED, id="waited"),
+        pytest.param(changed(AttemptEnded, seconds=100.0, cpu_seconds=5.1), VERIFIED, id="worked"),
+    ],
+    "moving": [
+        pytest.param(without(MetricsRecorded), UNRECORDED, id="no metrics"),
+        pytest.param(losses(3.0), UNRECORDED, id="one point"),
+        pytest.param(losses(3.0, 2.0), VERIFIED, id="two points"),
+        pytest.param(losses(1.0, 2.0, 3.0), CHANGED, id="rises"),
+        pytest.param(losses(2.0, 2.0), CHANGED, id="stands still"),
+        pytest.param(losses(3.0, None, 1.0), CHANGED, id="NaN between"),
     ],
     "explainable": [
         pytest.param(without(LaunchIntended), UNRECORDED, id="never launched"),
@@ -79,14 +105,15 @@ CASES = {
     ],
 }  # fmt: skip
 GOOD = {"evaluated": CHANGED}
-ADVISORY = {"environment", "evaluated"}
+ADVISORY = {"environment", "evaluated", "resources", "moving"}
 REQUIREMENTS = {
     "completed": "R088", "explainable": "R135", "evidence_location": "R136", "environment": "R071", "metrics": "R091",
     "checkpoints": "R095", "evaluated": "R119", "signed_apart": "R137",
+    "resources": "R090", "moving": "R090",
 }  # fmt: skip
 
 
-@pytest.mark.requirement("R135", "R136", "R137")
+@pytest.mark.requirement("R090", "R135", "R136", "R137")
 @pytest.mark.parametrize("name", CASES)
 def test_of_a_good_run(whole, name):
     """A resumed, evaluated run: verified but for the evaluation's flag, each with evidence and owner."""
@@ -96,6 +123,14 @@ def test_of_a_good_run(whole, name):
     assert (name in ADVISORY, REQUIREMENTS[name]) == (not item.blocking, item.requirement)
     assert item.evidence
     assert item.owner
+
+
+@pytest.mark.requirement("R090")
+def test_order_of_inspection(whole):
+    """Always the same three questions in the same order: alive, used, moving."""
+    names = [item.id for item in checklist("run", whole.view, whole.policy)]
+
+    assert ["run.completed", "run.resources", "run.metrics", "run.moving"] == names[:4]
 
 
 @pytest.mark.parametrize(
