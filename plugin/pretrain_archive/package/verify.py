@@ -35,7 +35,7 @@ import stat
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -47,10 +47,13 @@ UNLISTED_BY_DESIGN = {MANIFEST, PROOFS, NOTE}
 PACKAGE_FORMAT = "pretrain-archive/package/1"
 PROOFS_FORMAT = "pretrain-archive/proofs/1"
 RECORD_FORMAT = "pretrain-archive/record/1"
+REFERENCES_FORMAT = "pretrain-archive/references/1"
 
 # Limits against a package that is made to exhaust the reader: far above what a writer makes.
 MAX_ENTRIES, MAX_DEPTH = 2_000_000, 8
-MAX_RECORD, MAX_INDEX, MAX_NOTE = 16 << 20, 512 << 20, 64 << 10
+MAX_RECORD, MAX_INDEX, MAX_NOTE, MAX_FILE = 16 << 20, 512 << 20, 64 << 10, 1 << 30
+MAX_TEXT, MAX_FAULTS = 1000, 20  # of one finding: characters of a text, and texts
+BLOCK = 1 << 20
 FOLD_ABOVE = 1000  # more verified records than this are summed up by kind
 
 PLAIN_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -60,6 +63,15 @@ KIND = re.compile(r"[a-z_]+\.[a-z_]+")
 RECORD_KEYS = {
     "format", "record_id", "stream", "sequence", "previous", "kind", "schema_version", "attempt", "ordinal",
     "payload", "actor", "origin", "recorded_at", "edges", "unique",
+}  # fmt: skip
+MANIFEST_TYPES = {"format": str, "run_uid": str, "records": int, "verifier_key": str, "files": list}
+FILE_TYPES = {"path": str, "size": int, "sha256": str}
+NAMED_FILE_TYPES = {**FILE_TYPES, "record": str, "field": str}
+PROOFS_TYPES = {"format": str, "size": int, "leaves": list, "hashes": list}
+REFERENCES_TYPES = {"format": str, "references": list}
+REFERENCE_TYPES = {
+    "id": str, "record": str, "field": str, "digest": str, "location": str, "size": (int, type(None)),
+    "access": str, "verdict": str, "check": str, "found": str, "files": list,
 }  # fmt: skip
 
 TRACK_OF = {
@@ -358,22 +370,45 @@ def tree_root(leaves: list[tuple[int, bytes]], size: int, hashes: list[bytes]) -
 class Item:
     """One item of evidence: what was compared, and how it came out. Faults add up."""
 
-    __slots__ = ("check", "expected", "found", "id", "track", "verdict")
+    __slots__ = ("check", "expected", "faults", "found", "id", "track", "verdict")
 
     def __init__(self, name: str, track: str, check: str) -> None:
         self.id, self.track, self.check = name, track, check
-        self.verdict, self.expected, self.found = VERIFIED, "", ""
+        self.verdict, self.expected, self.found, self.faults = VERIFIED, "", "", 0
 
     def fault(self, expected: str, found: str) -> None:
-        """The item is not what was signed."""
-        self.expected = expected if self.verdict != CHANGED else self.expected + "; " + expected
-        self.found = found if self.verdict != CHANGED else self.found + "; " + found
-        self.verdict = CHANGED
+        """The item is not what was signed. Texts of a hostile package are cut, and told up to a number."""
+        expected, found = brief(expected), brief(found)
+        self.verdict, self.faults = CHANGED, self.faults + 1
+        if self.faults == 1:
+            self.expected, self.found = expected, found
+        elif self.faults <= MAX_FAULTS:
+            self.expected, self.found = self.expected + "; " + expected, self.found + "; " + found
+        elif self.faults == MAX_FAULTS + 1:
+            self.found += "; and more"
 
     def gap(self, expected: str, found: str) -> None:
         """Nothing stands there that could be compared."""
         if self.verdict == VERIFIED:
             self.verdict, self.expected, self.found = UNRECORDED, expected, found
+
+
+def brief(text: str) -> str:
+    """A text of bounded length."""
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "\u2026"
+
+
+def typed(value: Any, types: dict[str, Any], what: str) -> dict[str, Any]:
+    """``value`` if it is an object with exactly these keys and types; true and false are no numbers."""
+    if type(value) is not dict:
+        raise BadInput(what + " is no object")
+    if value.keys() != types.keys():
+        odd = sorted(value.keys() ^ types.keys())
+        raise BadInput("%s has other keys than %s: %s" % (what, ", ".join(types), ", ".join(map(repr, odd))))
+    for name, kind in types.items():
+        if not isinstance(value[name], kind) or isinstance(value[name], bool):
+            raise BadInput(f"{name} of {what} is of another type")
+    return value
 
 
 class Record(NamedTuple):
@@ -388,6 +423,9 @@ class Record(NamedTuple):
     def payload(self) -> dict[str, Any]:
         """What the record says."""
         return self.body["payload"]  # type: ignore[no-any-return]
+
+
+READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def show(name: bytes) -> str:
@@ -419,6 +457,7 @@ class Verifier:
         self.folder, self.key, self.pointers = os.fsencode(folder), key, pointers
         self.items: dict[str, Item] = {}
         self.files: dict[str, os.stat_result] = {}
+        self.folders: set[str] = set()
         self.seen: set[str] = set()
         self.manifest: dict[str, Any] = {}
         self.manifest_digest = ""
@@ -440,16 +479,29 @@ class Verifier:
 
     def run(self) -> None:
         """All checks, in the order of the module's text."""
-        self.walk(self.folder, b"", 0)
-        self.read_manifest()
-        leaves = self.read_proofs()
-        self.read_records(leaves)
-        self.read_listed()
-        self.find_unlisted()
-        self.check_statement()
-        self.check_evidence()
-        self.check_gates()
-        self.check_results()
+        self.guard(".", self.walk, self.folder, b"", 0)
+        self.guard(MANIFEST, self.read_manifest)
+        leaves = self.guard(PROOFS, self.read_proofs) or []
+        self.guard("chain", self.read_records, leaves)
+        for path, entry in self.listed.items():
+            self.guard(path, self.read_listed, path, entry)
+        self.guard(".", self.find_unlisted)
+        self.guard(MANIFEST, self.check_statement)
+        self.guard("references.json", self.check_evidence)
+        for gate in ("prepare", "run", "close"):
+            self.guard("gate/" + gate, self.check_gate, gate)
+        self.guard(MANIFEST, self.check_results)
+
+    def guard(self, name: str, check: Callable[..., Any], *arguments: Any) -> Any:
+        """Do one check of the item ``name``. What nobody thought of is a finding on it, never the end."""
+        try:
+            return check(*arguments)
+        except BadInput as error:
+            found = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever a hostile package provokes
+            found = f"{type(error).__name__}: {error}"
+        self.item(name, track_of(name), "it can be checked").fault("content that can be checked", found)
+        return None
 
     # -- files -------------------------------------------------------------------------------------------
 
@@ -488,6 +540,9 @@ class Verifier:
         found = entry.stat(follow_symlinks=False)
         kind = stat.S_IFMT(found.st_mode)
         if kind == stat.S_IFDIR:
+            self.folders.add(text)
+            if len(self.folders) > MAX_ENTRIES:
+                raise BadInput("more than %d folders" % MAX_ENTRIES)
             return "folder"
         if kind != stat.S_IFREG:
             what = {stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
@@ -512,17 +567,7 @@ class Verifier:
             raise BadInput("missing")
         if found.st_size > limit:
             raise BadInput("%d bytes, larger than the limit of %d" % (found.st_size, limit))
-        where = self.folder + b"/" + path.encode()
-        flags = (
-            os.O_RDONLY
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_NONBLOCK", 0)
-            | getattr(os, "O_BINARY", 0)
-        )
-        try:
-            handle = os.open(where, flags)
-        except OSError as error:
-            raise BadInput("cannot be opened: " + str(error.strerror)) from None
+        handle = self.open(path)
         try:
             data = os.read(handle, found.st_size + 1)
             while len(data) < found.st_size:
@@ -536,6 +581,13 @@ class Verifier:
         finally:
             os.close(handle)
 
+    def open(self, path: str) -> int:
+        """A handle of a file below the folder; the last part of its path is no link."""
+        try:
+            return os.open(self.folder + b"/" + path.encode(), READ_FLAGS | getattr(os, "O_NOFOLLOW", 0))
+        except OSError as error:
+            raise BadInput("cannot be opened: " + str(error.strerror)) from None
+
     # -- manifest, tree and records ----------------------------------------------------------------------
 
     def read_manifest(self) -> None:
@@ -545,30 +597,35 @@ class Verifier:
         try:
             raw = self.read(MANIFEST, MAX_INDEX)
             self.manifest_digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-            manifest = parse_json(raw)
-            if not isinstance(manifest, dict) or manifest.get("format") != PACKAGE_FORMAT:
+            manifest = typed(parse_json(raw), MANIFEST_TYPES, MANIFEST)
+            if manifest["format"] != PACKAGE_FORMAT or manifest["records"] < 0:
                 raise BadInput("not a manifest of format " + PACKAGE_FORMAT)
-            files, count = manifest.get("files"), manifest.get("records")
-            if not isinstance(files, list) or not isinstance(count, int) or isinstance(count, bool):
-                raise BadInput("the lists of files and records are missing")
         except BadInput as error:
             item.fault("a readable " + MANIFEST, str(error))
             return
-        self.manifest, self.record_count = manifest, count
+        self.manifest, self.record_count = manifest, manifest["records"]
         flat: dict[str, str] = {}
-        for entry in files:
+        for entry in manifest["files"]:
             self.list_file(entry, flat, item)
 
     def list_file(self, entry: Any, flat: dict[str, str], item: Item) -> None:
         """Take one line of the manifest, or say what is wrong with it."""
         path = entry.get("path") if isinstance(entry, dict) else None
-        size, sha = (entry.get("size"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
         if not isinstance(path, str) or not PLAIN_PATH.fullmatch(path):
-            item.fault("plain relative paths", "path " + repr(path))
-            self.item(repr(path), "package", "the listed path stays inside the package").fault(
-                "a plain relative path", repr(path)
+            shown = brief(repr(path))
+            item.fault("plain relative paths", "path " + shown)
+            self.item(shown, "package", "the listed path stays inside the package").fault(
+                "a plain relative path", shown
             )
-        elif not isinstance(size, int) or not isinstance(sha, str) or not HEX64.fullmatch(sha):
+            return
+        try:
+            typed(
+                entry, NAMED_FILE_TYPES if len(entry) > len(FILE_TYPES) else FILE_TYPES, "the line of " + path
+            )
+        except BadInput as error:
+            item.fault("a line with path, size and SHA-256", str(error))
+            return
+        if entry["size"] < 0 or not HEX64.fullmatch(entry["sha256"]):
             item.fault("size and SHA-256 of " + path, "none")
         elif flat.setdefault(path.casefold(), path) != path or path in self.listed:
             item.fault("each path once", path + " twice")
@@ -611,6 +668,7 @@ class Verifier:
     @staticmethod
     def proof_parts(proofs: Any) -> tuple[list[tuple[int, str, str]], list[bytes]]:
         """The leaves and nodes of ``proofs.json``; ``BadInput`` where the shape is wrong."""
+        typed(proofs, PROOFS_TYPES, PROOFS)
         try:
             leaves = [(at, kind, leaf) for at, kind, leaf in proofs["leaves"]]
             well = all(
@@ -619,7 +677,7 @@ class Verifier:
             )
             order = all(a[0] < b[0] for a, b in zip(leaves, leaves[1:]))
             size = proofs["size"]
-            if not well or not order or proofs["format"] != PROOFS_FORMAT or type(size) is not int:
+            if not well or not order or proofs["format"] != PROOFS_FORMAT:
                 raise ValueError("shape")
             if not leaves or leaves[0][0] < 0 or leaves[-1][0] >= size or size >= 1 << 62:
                 raise ValueError("positions")
@@ -638,7 +696,7 @@ class Verifier:
         if key is None:
             item.check = "Ed25519 signature of the checkpoint, key named in the package itself"
             try:
-                key = parse_key(str(self.manifest.get("verifier_key") or "").encode())
+                key = parse_key(self.manifest.get("verifier_key", "").encode("utf-8", "surrogatepass"))
             except BadInput:
                 item.gap("a key", "none given with --key and none in the package")
                 return
@@ -654,7 +712,7 @@ class Verifier:
         self.keep_all = self.keep_all or len(leaves) <= FOLD_ABOVE
         self.leaf_count = len(leaves)
         chain = self.item("chain", "gates", "each record names the hash of the one before it, without a gap")
-        previous, ids, run_uid = "", set(), self.manifest.get("run_uid")
+        previous, ids = "", set()  # type: ignore[var-annotated]
         for number, (_, kind, leaf) in enumerate(leaves):
             path = "records/%06d-%s.json" % (number, kind)
             self.seen.add(path)
@@ -662,41 +720,45 @@ class Verifier:
                 path, TRACK_OF.get(kind.partition(".")[0], "gates"), "bytes hash to the leaf in the tree"
             )
             try:
-                raw = self.read(path, MAX_RECORD)
-                self.compare_listing(item, path, raw, number)
-                found = hashlib.sha256(b"\x00" + raw).hexdigest()
-                if found != leaf:
-                    item.fault("leaf " + leaf, found)
-                body = parse_json(raw)
-                if (
-                    not isinstance(body, dict)
-                    or not body.keys() >= RECORD_KEYS
-                    or type(body["payload"]) is not dict
-                ):
-                    raise BadInput("not a record of format " + RECORD_FORMAT)
+                body = self.read_record(item, number, kind, leaf, ids)
             except BadInput as error:
                 item.fault("the signed record", str(error))
-                previous = leaf
-                continue
-            identity = (body["format"], body["kind"], body["sequence"], body["stream"])
-            if (
-                identity != (RECORD_FORMAT, kind, number, run_uid or body["stream"])
-                or body["record_id"] in ids
-            ):
-                item.fault(
-                    "record %d of run %s, a %s with an id of its own" % (number, run_uid, kind),
-                    "{} of {}, a {}, id {}".format(
-                        body["sequence"], body["stream"], body["kind"], body["record_id"]
-                    ),
-                )
-            if body["previous"] != previous:
-                chain.fault("record %d after %s" % (number, previous or "nothing"), str(body["previous"]))
+            except Exception as error:  # noqa: BLE001 - as in guard, without its cost for each record
+                item.fault("the signed record", f"{type(error).__name__}: {error}")
+            else:
+                if body["previous"] != previous:
+                    chain.fault("record %d after %s" % (number, previous or "nothing"), body["previous"])
+                if self.keep_all or kind in MEANT or number >= self.record_count:
+                    self.records.append(Record(path, kind, body, item))
             previous = leaf
-            ids.add(str(body["record_id"]))
-            if self.keep_all or kind in MEANT or number >= self.record_count:
-                self.records.append(Record(path, kind, body, item))
         if not leaves:
             chain.gap("records", "none that can be placed in the tree")
+
+    def read_record(self, item: Item, number: int, kind: str, leaf: str, ids: set[str]) -> dict[str, Any]:
+        """The body of a record; ``BadInput`` where it has not the shape of one. ``ids`` were there before."""
+        raw = self.read(item.id, MAX_RECORD)
+        self.compare_listing(item, item.id, raw, number)
+        found = hashlib.sha256(b"\x00" + raw).hexdigest()
+        if found != leaf:
+            item.fault("leaf " + leaf, found)
+        body: dict[str, Any] = parse_json(raw)
+        if (
+            type(body) is not dict
+            or not body.keys() >= RECORD_KEYS
+            or type(body["payload"]) is not dict
+            or type(body["sequence"]) is not int
+            or not type(body["record_id"]) is type(body["stream"]) is type(body["previous"]) is str
+        ):
+            raise BadInput("not a record of format " + RECORD_FORMAT)
+        run_uid, record_id = self.manifest.get("run_uid"), body["record_id"]
+        identity = (body["format"], body["kind"], body["sequence"], body["stream"])
+        if identity != (RECORD_FORMAT, kind, number, run_uid or body["stream"]) or record_id in ids:
+            item.fault(
+                "record %d of run %s, a %s with an id of its own" % (number, run_uid, kind),
+                "%s of %s, a %s, id %s" % (body["sequence"], body["stream"], body["kind"], record_id),
+            )
+        ids.add(record_id)
+        return body
 
     def compare_listing(self, item: Item, path: str, raw: bytes, number: int) -> None:
         """A file's size and digest against the manifest; the records that close the package are not in it."""
@@ -705,38 +767,51 @@ class Verifier:
             if self.manifest and number < self.record_count:
                 item.fault("a line in " + MANIFEST, "none")
             return
-        found = hashlib.sha256(raw).hexdigest()
-        if (entry["size"], entry["sha256"]) != (len(raw), found):
+        self.compare_digest(item, entry, len(raw), hashlib.sha256(raw).hexdigest())
+
+    @staticmethod
+    def compare_digest(item: Item, entry: dict[str, Any], size: int, sha256: str) -> None:
+        """A file's size and digest against its line in the manifest."""
+        if (entry["size"], entry["sha256"]) != (size, sha256):
             item.fault(
                 "%d bytes, sha256:%s" % (entry["size"], entry["sha256"]),
-                "%d bytes, sha256:%s" % (len(raw), found),
+                "%d bytes, sha256:%s" % (size, sha256),
             )
 
-    def read_listed(self) -> None:
-        """Every other file against the manifest."""
-        for path, entry in self.listed.items():
-            if (
-                path in self.items
-                and path.startswith("records/")
-                and path in self.seen
-                and path in self.files
-            ):
-                continue
-            self.seen.add(path)
-            item = self.item(path, track_of(path), "size and SHA-256 as the manifest lists them")
-            if path in UNLISTED_BY_DESIGN:
-                item.fault("not in its own list", "listed")
-                continue
-            try:
-                self.compare_listing(item, path, self.read(path, max(MAX_RECORD, entry["size"])), -1)
-            except BadInput as error:
-                item.fault("%d bytes, sha256:%s" % (entry["size"], entry["sha256"]), str(error))
+    def read_listed(self, path: str, entry: dict[str, Any]) -> None:
+        """Another file against the manifest: the size first, then block by block."""
+        if path in self.items and path.startswith("records/") and path in self.seen and path in self.files:
+            return
+        self.seen.add(path)
+        item = self.item(path, track_of(path), "size and SHA-256 as the manifest lists them")
+        if path in UNLISTED_BY_DESIGN:
+            item.fault("not in its own list", "listed")
+            return
+        try:
+            size = self.files[path].st_size if path in self.files else None
+            if size is None:
+                raise BadInput("missing")
+            if size != entry["size"] or size > MAX_FILE:
+                raise BadInput("%d bytes; more than %d are not read" % (size, min(MAX_FILE, entry["size"])))
+            self.compare_digest(item, entry, *_hash(self.open(path), size))
+        except BadInput as error:
+            item.fault("%d bytes, sha256:%s" % (entry["size"], entry["sha256"]), str(error))
 
     def find_unlisted(self) -> None:
-        """A file that nobody signed for."""
+        """A file that nobody signed for, and a folder without any file."""
         for path in sorted(self.files.keys() - self.seen):
             self.item(path, track_of(path), "every file is listed").fault(
                 "nothing here", "a file that is not listed"
+            )
+        needed: set[str] = set()
+        for path in self.files.keys() | self.seen:
+            above = path.rpartition("/")[0]
+            while above and above not in needed:
+                needed.add(above)
+                above = above.rpartition("/")[0]
+        for path in sorted(self.folders - needed):
+            self.item(path, "package", "every folder holds listed files").fault(
+                "nothing here", "an empty folder"
             )
 
     # -- meaning -----------------------------------------------------------------------------------------
@@ -766,27 +841,27 @@ class Verifier:
             if "record" in entry:
                 item = self.item(path, "package", "")
                 item.check = "SHA-256 as listed and as the record {} names it".format(entry["record"])
-                claims[str(entry["record"]), str(entry.get("field"))] = ("sha256:" + entry["sha256"], item)
+                claims[entry["record"], entry["field"]] = ("sha256:" + entry["sha256"], item)
         for entry in self.read_references():
-            name = "reference/{}".format(entry["id"])
+            name = "reference/" + brief(entry["id"])
             item = self.item(
                 name,
                 "package",
                 "digest of what is not copied, as the record {} names it".format(entry["record"]),
             )
-            claims[str(entry["record"]), str(entry.get("field"))] = (str(entry["digest"]), item)
-            self.check_pointer(entry, item)
+            claims[entry["record"], entry["field"]] = (entry["digest"], item)
+            self.guard(name, self.check_pointer, entry, item)
         for record in self.records:
             field = EVIDENCE.get(record.kind)
             if field:
-                self.check_claim(record, field, claims)
+                self.guard(record.path, self.check_claim, record, field, claims)
 
     def check_claim(
         self, record: Record, field: str, claims: dict[tuple[str, str], tuple[str, Item]]
     ) -> None:
         """One record that rests on bytes: are they here, or pointed to, under the digest that it names?"""
         expected = record.payload.get(field)
-        claim = claims.get((str(record.body["record_id"]), field))
+        claim = claims.get((record.body["record_id"], field))
         if claim is None:
             name = "evidence of " + record.path
             self.item(name, record.item.track, "").gap("a file or reference for " + field, "none")
@@ -800,61 +875,67 @@ class Verifier:
         path = "references.json"
         if path not in self.files or path not in self.listed:
             return []
+        item = self.item(path, "package", "size and SHA-256 as the manifest lists them")
         try:
-            entries = parse_json(self.read(path, MAX_INDEX))["references"]
-            self.references = [entry for entry in entries if {"id", "record", "digest"} <= entry.keys()]
-            if len(self.references) != len(entries):
-                raise BadInput("a reference without id, record or digest")
-        except (BadInput, KeyError, TypeError, AttributeError) as error:
-            self.item(path, "package", "").fault("a list of references", str(error))
+            whole = typed(parse_json(self.read(path, MAX_INDEX)), REFERENCES_TYPES, path)
+            if whole["format"] != REFERENCES_FORMAT:
+                raise BadInput("not of format " + REFERENCES_FORMAT)
+        except BadInput as error:
+            item.fault("a list of references", str(error))
+            return []
+        for number, entry in enumerate(whole["references"]):
+            try:
+                self.references.append(typed(entry, REFERENCE_TYPES, "reference %d" % number))
+                for part in entry["files"]:
+                    typed(part, FILE_TYPES, "a file of reference %d" % number)
+            except BadInput as error:
+                item.fault("a list of references", str(error))
+                if self.references and self.references[-1] is entry:
+                    self.references.pop()
         return self.references
 
     def check_pointer(self, entry: dict[str, Any], item: Item) -> None:
         """What the writer found at the location, and with --pointers what is there now."""
-        if entry.get("verdict") == CHANGED:
-            item.fault(str(entry["digest"]), "already other bytes when the package was written")
+        if entry["verdict"] == CHANGED:
+            item.fault(entry["digest"], "already other bytes when the package was written")
         if not self.pointers:
             return
-        where = urlsplit(str(entry.get("location") or ""))
+        try:
+            where = urlsplit(entry["location"])
+        except ValueError as error:
+            item.fault("an address", "%s: %s" % (error, entry["location"]))
+            return
         if where.scheme != "file":
             item.gap("bytes at the location", "not reachable from here: " + (where.scheme or "no location"))
             return
         base = os.fsencode(unquote(where.path, errors="surrogateescape"))
-        for part in entry.get("files") or [
-            {"path": "", "sha256": str(entry["digest"])[7:], "size": entry.get("size")}
-        ]:
-            expected = part.get("sha256")
-            found = _hash_outside(
-                os.path.join(base, _text_to_path(str(part["path"]))) if part["path"] else base
-            )
+        whole = {"path": "", "sha256": entry["digest"].partition(":")[2], "size": entry["size"]}
+        for part in entry["files"] or [whole]:
+            path = os.path.join(base, _text_to_path(part["path"])) if part["path"] else base
+            found = _look(path, part["size"])
             if found is None:
-                item.gap("bytes at the location", "absent: " + str(part["path"] or where.path))
-            elif found != expected:
-                item.fault("sha256:{} {}".format(expected, part["path"]), "sha256:" + found)
+                item.gap("bytes at the location", "absent: " + (part["path"] or where.path))
+            elif found != "sha256:" + part["sha256"]:
+                item.fault("sha256:{} {}".format(part["sha256"], part["path"]), found)
 
-    def check_gates(self) -> None:
-        """Each sign-off: who, entitled, over which dossier, and is it the newest question?"""
+    def check_gate(self, gate: str) -> None:
+        """A sign-off: who, entitled, over which dossier, and is it the newest question?"""
+        item = self.item(
+            "gate/" + gate,
+            "gates",
+            "the decision names the dossier that was shown, by an entitled person",
+        )
         opened = next(self.of("run.opened"), None)
         submitter = opened.payload.get("submitter") if opened else None
-        for gate in ("prepare", "run", "close"):
-            item = self.item(
-                "gate/" + gate,
-                "gates",
-                "the decision names the dossier that was shown, by an entitled person",
-            )
-            decisions = [r for r in self.of("gate.decision") if r.payload.get("gate") == gate]
-            shown = [r for r in self.of("gate.dossier") if r.payload.get("gate") == gate]
-            if not decisions:
-                broken = [
-                    i
-                    for i in self.items.values()
-                    if i.verdict == CHANGED and i.id.endswith("-gate.decision.json")
-                ]
-                item.gap(
-                    "a decision", "a decision that cannot be read" if broken else "no decision in the package"
-                )
-            else:
-                self.check_decision(item, decisions[-1], shown, submitter)
+        decisions = [r for r in self.of("gate.decision") if r.payload.get("gate") == gate]
+        shown = [r for r in self.of("gate.dossier") if r.payload.get("gate") == gate]
+        if decisions:
+            self.check_decision(item, decisions[-1], shown, submitter)
+            return
+        broken = any(
+            i.verdict == CHANGED and i.id.endswith("-gate.decision.json") for i in self.items.values()
+        )
+        item.gap("a decision", "a decision that cannot be read" if broken else "no decision in the package")
 
     def check_decision(self, item: Item, decision: Record, shown: list[Record], submitter: Any) -> None:
         """One decision against its dossier."""
@@ -872,9 +953,11 @@ class Verifier:
         for named in (dossier.payload.get("digest"), said.get("dossier_digest")):
             if named != computed:
                 item.fault(str(named), "the dossier's document has " + computed)
-        entitled = dossier.payload.get("eligible") or []
+        entitled = dossier.payload.get("eligible")
         person = (said.get("person_id"), said.get("person_name"))
-        if not any(name and name in entitled for name in person):
+        if type(entitled) is not list:
+            item.fault("a list of entitled persons in " + dossier.path, type(entitled).__name__)
+        elif not any(isinstance(name, str) and name and name in entitled for name in person):
             item.fault("one of " + ", ".join(map(str, entitled)), f"signed by {person[0]}")
         if submitter in person and not said.get("self_signed"):
             item.fault("another person than the submitter", f"signed by {person[0]}")
@@ -888,23 +971,35 @@ class Verifier:
 
     def check_results(self) -> None:
         """Evaluation, candidate and release name checkpoints that were registered, with their digests."""
-        known = {r.payload.get("checkpoint_id"): r for r in self.of("checkpoint.registered")}
+        known = {}
+        for record in self.of("checkpoint.registered"):
+            name = record.payload.get("checkpoint_id")
+            if isinstance(name, str):
+                known[name] = record
+            else:
+                record.item.fault("the id of a checkpoint", f"{type(name).__name__} {name}")
         for kind in ("evaluation.reported", "candidate.named", "release.made"):
             for record in self.of(kind):
-                name = kind.partition(".")[0] + "/" + str(record.payload.get(kind.partition(".")[0] + "_id"))
-                item = self.item(
-                    name, "artifact", "the checkpoint that it names was registered with this digest"
-                )
-                digest, wanted = record.payload.get("checkpoint_digest"), record.payload.get("checkpoint_id")
-                source = known.get(wanted) if wanted else next(
-                    (r for r in known.values() if r.payload.get("digest") == digest), None
-                )  # fmt: skip
-                if source is None:
-                    item.fault("checkpoint %s" % (wanted or digest), "not registered in this run")
-                elif source.payload.get("digest") != digest:
-                    item.fault(str(digest), str(source.payload.get("digest")))
-                elif CHANGED in (record.item.verdict, source.item.verdict):
-                    item.fault("the signed records", "altered: " + record.path + " or " + source.path)
+                what = kind.partition(".")[0]
+                name = brief("{}/{}".format(what, record.payload.get(what + "_id")))
+                self.guard(name, self.check_result, name, record, known)
+
+    def check_result(self, name: str, record: Record, known: dict[str, Record]) -> None:
+        """One result against the checkpoints of the run."""
+        item = self.item(name, "artifact", "the checkpoint that it names was registered with this digest")
+        digest, wanted = record.payload.get("checkpoint_digest"), record.payload.get("checkpoint_id")
+        if wanted is not None and not isinstance(wanted, str):
+            item.fault("the id of a checkpoint", f"{type(wanted).__name__} {wanted}")
+            return
+        source = known.get(wanted) if wanted else next(
+            (r for r in known.values() if r.payload.get("digest") == digest), None
+        )  # fmt: skip
+        if source is None:
+            item.fault("checkpoint %s" % (wanted or digest), "not registered in this run")
+        elif source.payload.get("digest") != digest:
+            item.fault(str(digest), str(source.payload.get("digest")))
+        elif CHANGED in (record.item.verdict, source.item.verdict):
+            item.fault("the signed records", "altered: " + record.path + " or " + source.path)
 
     # -- result ------------------------------------------------------------------------------------------
 
@@ -960,26 +1055,37 @@ def _text_to_path(text: str) -> bytes:
     return re.sub(rb"%([0-9A-F]{2})", lambda m: bytes([int(m.group(1), 16)]), text.encode())
 
 
-def _hash_outside(path: bytes) -> str | None:
-    """SHA-256 of a regular file outside the package, None if it is not there."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+def _hash(handle: int, limit: int) -> tuple[int, str]:
+    """Bytes and SHA-256 of what ``handle`` holds, at most one byte more than ``limit``; closes it."""
+    digest, size = hashlib.sha256(), 0
     try:
-        handle = os.open(path, flags)
-    except (OSError, ValueError):
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        digest = hashlib.sha256()
-        while True:
-            block = os.read(handle, 1 << 20)
+        while size <= limit:
+            block = os.read(handle, min(BLOCK, limit + 1 - size))
             if not block:
-                return digest.hexdigest()
+                break
             digest.update(block)
-    except OSError:
-        return None
+            size += len(block)
+    except OSError as error:
+        raise BadInput("cannot be read: " + str(error.strerror)) from None
     finally:
         os.close(handle)
+    return size, digest.hexdigest()
+
+
+def _look(path: bytes, size: int | None) -> str | None:
+    """What lies at ``path`` outside the package: its digest, or its size where that differs; None if nothing."""
+    try:
+        handle = os.open(path, READ_FLAGS)
+    except (OSError, ValueError):
+        return None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or (size is not None and found.st_size != size):
+        os.close(handle)
+        return "%d bytes" % found.st_size if stat.S_ISREG(found.st_mode) else None
+    try:
+        return "sha256:" + _hash(handle, found.st_size)[1]
+    except BadInput:
+        return None
 
 
 def verify(folder: str, *, key: Key | None = None, pointers: bool = False) -> dict[str, Any]:
