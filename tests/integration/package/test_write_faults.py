@@ -72,7 +72,7 @@ def test_every_fault_leaves_nothing_half_and_the_retry_completes(tmp_path: Path)
 
     fresh()
     work = writing(place, run_uid)
-    part = place / "out/.package.part"
+    part = place / "out/.package.1.part"
     names = ["", "records", "evidence", "manifest.json", "index.html", "verify.py", "checkpoint.txt"]
     names += ["proofs.json", "records/000000-run.opened.json", "evidence/metrics.csv"]
     paths = [place / "out", place / "out/package", *(part / name if name else part for name in names)]

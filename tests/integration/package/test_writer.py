@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from tests.support.packages import ACTOR, ORIGIN, build, closing, faults, memory
 from tests.support.seeded_run import seed_run
 
 from pretrain_archive.domain.errors import AlreadyRecordedError, PackageError, RefusedError
-from pretrain_archive.domain.kinds import NoteAdded
+from pretrain_archive.domain.kinds import NoteAdded, PackageWritten
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.migrate import migrate
@@ -117,6 +119,40 @@ def test_two_closers_make_one_package(tmp_path: Path) -> None:
     assert first == second
     assert str(tmp_path / "package") == first.location
     assert 1 == sum(record.kind == "package.written" for record in ledger.log)
+
+
+def test_parallel_closes_make_one_package(tmp_path: Path) -> None:
+    """Four tries at the same moment: each ends with the one package, and no folder is left beside it."""
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    migrate(url)
+    seed = Place(url=url, folder=tmp_path)
+    store = FileStore(tmp_path / "store")
+    run_uid = seed_run(seed.open(), store, tmp_path)
+    key, together = seed.public.read_text().strip(), threading.Barrier(4)
+
+    def close(number: int) -> PackageWritten:
+        ledger = Place(url=url, folder=tmp_path).open()
+        origin = replace(ORIGIN, try_number=number)
+        arguments = {
+            "folder": tmp_path / "out/package",
+            "writer": Writer(actor=ACTOR, origin=origin, verifier_key=key),
+            "closing": closing(run_uid),
+        }
+        view = view_of(ledger, run_uid)
+        together.wait(60)
+        try:
+            return write_package(ledger, store, view, **arguments)
+        except AlreadyRecordedError:
+            return write_package(ledger, store, view_of(ledger, run_uid), **arguments)
+
+    with ThreadPoolExecutor(4) as pool:
+        written = list(pool.map(close, range(1, 5)))
+
+    assert 1 == len({package.digest for package in written})
+    assert ["package"] == [path.name for path in (tmp_path / "out").iterdir()]
+    assert 0 == run_verifier(tmp_path / "out/package", "--key", str(seed.public))[0]
+    kinds = [record.kind for record in view_of(seed.open(), run_uid).records]
+    assert (1, 1) == (kinds.count("package.written"), kinds.count("run.closed"))
 
 
 def test_later_facts_are_left_out_unless_asked_for(tmp_path: Path) -> None:
