@@ -6,13 +6,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Param
-from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.run_view import GATES
 from pretrain_archive_operators.base import ArchiveTask, small_json
+from pretrain_archive_operators.forms import form_params
 from pretrain_archive_operators.links import DossierLink, GateLink, gate_page
 
 if TYPE_CHECKING:
@@ -129,10 +128,7 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
         """Set what ``ApprovalOperator.execute`` sends to Airflow."""
         self.subject, self.body = asked.form.subject, asked.form.body
         self.options = list(asked.form.options)
-        self.params = ParamsDict({
-            name: Param(spec.get("default"), **{k: v for k, v in spec.items() if k != "default"})
-            for name, spec in asked.form.fields.items()
-        })  # fmt: skip
+        self.params = form_params(asked.form.fields)
         self.assigned_users = [{"id": user_id, "name": name} for name, user_id in asked.people]
         self.response_timeout = timedelta(seconds=asked.deadline_seconds)
 

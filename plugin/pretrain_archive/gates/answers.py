@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.gates import recorded_policy
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import GateDecision, GateDossier, GateExpired, GateRefused, RunClosed
@@ -18,6 +19,8 @@ from pretrain_archive.gates.asking import dossier_draft
 from pretrain_archive.gates.judging import Answer, Fault, fault_of, reason_of
 from pretrain_archive.gates.service import GateView, gate_view, load_run
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.ledger.proving import sealed_faults
+from pretrain_archive.ledger.rows import VERIFY_HINT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +72,12 @@ def take_answer(
     """Judge an answer against the dossier as it stands now and record the decision or the refusal.
 
     The same answer taken again, because its acknowledgement was lost, is the same decision. Raises
-    ``StreamMovedError`` if the run got a record while the answer was judged: then it is judged again.
+    ``StreamMovedError`` if the run got a record while the answer was judged: then it is judged again; and
+    ``RefusedError`` if a record of the run is not what was sealed.
     """
     run = load_run(ledger, run_uid)
+    if changed := sealed_faults(ledger, run.records):
+        raise RefusedError("no answer is taken on a changed log", reasons=tuple(changed), hint=VERIFY_HINT)
     view = gate_view(ledger, run, gate, policy)
     desk = _Desk(ledger=ledger, run=run, view=view, actor=actor, origin=origin)
     if (known := _known(run, gate, answer)) is not None:

@@ -12,15 +12,25 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
+from pretrain_archive.domain.errors import (
+    AlreadyRecordedError,
+    BehindAnchorError,
+    LedgerError,
+    LedgerUnavailableError,
+    RefusedError,
+)
 from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_time
-from pretrain_archive.domain.merkle import root_from_inclusion
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.training import spent_minutes
 from pretrain_archive.gates.service import GateView, gate_view
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
+from pretrain_archive.ledger.proving import unproven
+
+NOT_SIGNED_YET = "no signed checkpoint covers the prepare decision yet"
+"""The one reason that passes by itself: the signer of the log has still to come round."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +55,6 @@ class LaunchPermit:
     def digest(self) -> str:
         """The token's digest."""
         return digest_of(self.token)
-
-
-def minutes_used(view: RunView) -> float:
-    """Minutes that earlier attempts of the run took."""
-    return sum((ended.seconds or 0.0) for _, ended in view.all(kinds.AttemptEnded)) / 60
 
 
 def valid_until(decision: Record, *, hours: float) -> datetime:
@@ -108,7 +113,7 @@ def _ceiling_faults(view: RunView) -> list[str]:
     faults: list[str] = []
     if view.attempts >= config.stop.max_attempts:
         faults.append(f"all {config.stop.max_attempts} attempts are used")
-    if minutes_used(view) >= config.budget.minutes:
+    if spent_minutes(view) >= config.budget.minutes:
         faults.append(f"the budget of {config.budget.minutes:g} minutes is used up")
     return faults
 
@@ -143,18 +148,18 @@ def launch_faults(
     return gate, faults + _bound_faults(view, observed, policy)
 
 
-def _signed(ledger: Ledger, decision: Record) -> tuple[SignedCheckpoint | None, list[str]]:
-    """A signed checkpoint that includes ``decision``, proven by its inclusion proof."""
-    checkpoint = ledger.seal()
+def _signed(ledger: Ledger, view: RunView, decision: Record) -> tuple[SignedCheckpoint | None, list[str]]:
+    """A signed checkpoint that includes ``decision``, by which every record of the run it covers is proved."""
+    try:
+        checkpoint = ledger.seal()
+    except (BehindAnchorError, LedgerUnavailableError):
+        raise
+    except LedgerError:  # no key here, and the signer has not signed anything yet
+        return None, [NOT_SIGNED_YET]
     if checkpoint.size <= decision.position:
-        return None, ["no signed checkpoint covers the prepare decision yet"]
-    path = [
-        bytes.fromhex(h) for h in ledger.proofs([decision.position], size=checkpoint.size)[decision.position]
-    ]
-    root = root_from_inclusion(bytes.fromhex(decision.leaf), decision.position, checkpoint.size, path)
-    if root.hex() != checkpoint.root:
-        return None, ["the prepare decision is not in the signed log"]
-    return checkpoint, []
+        return None, [NOT_SIGNED_YET]
+    faults = unproven(ledger, view.records, checkpoint)
+    return (None, faults) if faults else (checkpoint, [])
 
 
 def derive_permit(
@@ -169,7 +174,7 @@ def derive_permit(
         faults.append(f"attempt {running.attempt} has no recorded end")
     checkpoint: SignedCheckpoint | None = None
     if gate.decision is not None and not faults:
-        checkpoint, faults = _signed(ledger, gate.decision[0])
+        checkpoint, faults = _signed(ledger, view, gate.decision[0])
     if faults or checkpoint is None or gate.decision is None:
         raise RefusedError(
             "no launch",
@@ -209,7 +214,7 @@ def _token(
         "code_digest": observed.code_digest,
         "environment_digest": observed.environment_digest,
         "budget": config.budget.to_json(),
-        "minutes_left": round(config.budget.minutes - minutes_used(view), 3),
+        "minutes_left": round(config.budget.minutes - spent_minutes(view), 3),
         "stop": config.stop.to_json(),
         "policy_digest": policy.digest,
         "prepare_decision": record.record_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pretrain_archive.domain.checklists import checklist
 from pretrain_archive.domain.gates import Dossier, changed_parts, eligible_people, recorded_policy
@@ -10,7 +10,9 @@ from pretrain_archive.domain.kinds import GateDecision, GateDossier, GateExpired
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.gates.facts import consequences_of, differences, facts_of
+from pretrain_archive.gates.releases import release_holder
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
 
@@ -90,14 +92,31 @@ def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
         before = rows[-1].position
 
 
+def _with_taken_name(ledger: Ledger, view: RunView, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The release's version is changed where another run released this name and version already."""
+    conf = view.opened.conf if view.opened else {}
+    name, version = str(conf.get("release_name") or ""), str(conf.get("release_version") or "")
+    holder = release_holder(ledger, view.run_uid, name, version) if name else None
+    if holder is None:
+        return items
+    taken = {
+        "verdict": Verdict.CHANGED, "found": f"{name} {version} is released by {holder.stream}",
+        "expected": "a version of its own", "hint": "Trigger a run with another release version.",
+        "evidence": (holder.record_id,),
+    }  # fmt: skip
+    return tuple(replace(item, **taken) if item.id == "release.version" else item for item in items)  # type: ignore[arg-type]
+
+
 def compute_dossier(ledger: Ledger, view: RunView, gate: str) -> Dossier:
     """The dossier of ``gate`` from the ledger alone; the same records give the same dossier."""
-    policy = recorded_policy(view)
+    items = checklist(gate, view, recorded_policy(view))
+    if gate == "close":
+        items = _with_taken_name(ledger, view, items)
     previous = _last_approved(ledger, view)
     return Dossier(
         gate=gate,
         run_uid=view.run_uid,
-        items=checklist(gate, view, policy),
+        items=items,
         facts=facts_of(gate, view),
         compared_with=previous.run_uid if previous else "",
         differences=differences(previous, view) if previous else (),

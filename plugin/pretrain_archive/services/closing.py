@@ -13,10 +13,10 @@ from pathlib import Path
 
 from pretrain_archive.artifacts.evaluation import require_present
 from pretrain_archive.artifacts.releases import Terms, make_release
+from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
-    CandidateNamed,
     CheckpointRegistered,
     GateDecision,
     LaunchIntended,
@@ -131,9 +131,10 @@ def _release(
         return None
     if (known := view.latest(ReleaseMade)) is not None:
         return known
-    candidate = next((named for _, named in reversed(list(view.all(CandidateNamed))) if named.kept), None)
-    if candidate is None:
+    found = chosen_candidate(view)
+    if found is None:
         raise RefusedError(f"run {view.run_uid} has no candidate to register")
+    candidate = found[1]
     chosen = [c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == candidate.checkpoint_id]
     if not chosen:
         raise RefusedError(f"the candidate's checkpoint {candidate.checkpoint_id} is not registered")

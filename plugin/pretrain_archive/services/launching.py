@@ -27,7 +27,9 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.training import target_steps
 from pretrain_archive.gates.permit import (
+    NOT_SIGNED_YET,
     LaunchPermit,
     Observed,
     consume_permit,
@@ -164,7 +166,7 @@ def _permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> tupl
                 policy=bench.policies(opened_of(view).project),
             )  # fmt: skip
         except RefusedError as error:
-            waiting = error.reasons == ("no signed checkpoint covers the prepare decision yet",)
+            waiting = error.reasons == (NOT_SIGNED_YET,)
             if not waiting or time.monotonic() > until:
                 raise
             caller.say("waiting for the ledger's signer to cover the prepare decision")
@@ -210,14 +212,6 @@ def _spec(view: RunView, permit: LaunchPermit, code: Code, manifest: Path, runs_
         allowed_variables=tuple(policy.environment.allowed_variables),
         declared=declared.environment if declared else None,
         drift=policy.environment.drift,
-        target_steps=_target(config),
+        target_steps=target_steps(config.configuration),
         spent_seconds=spent_seconds(view),
     )
-
-
-def _target(config: ConfigurationDeclared) -> int | None:
-    """The step at which the configuration says that training is complete, where it says so."""
-    optimisation = config.configuration.get("optimisation")
-    nested = optimisation.get("steps") if isinstance(optimisation, dict) else None
-    steps = config.configuration.get("steps", nested)
-    return steps if isinstance(steps, int) else None

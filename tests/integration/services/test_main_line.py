@@ -222,3 +222,28 @@ def test_close_is_repeated_without_a_second_release_or_package(line: Line) -> No
     assert first.package.digest == second.package.digest
     names = [record.kind for record in line.view().records]
     assert [names.count(kind) for kind in ("release.made", "run.closed", "package.written")] == [1, 1, 1]
+
+
+@pytest.mark.requirement("R104", "R106", "R113")
+def test_taken_release_name_is_known_before_signing(line: Line) -> None:
+    """A second run cannot register the same name and version: the close gate says who holds it."""
+    line.to_signed_launch()
+    line.launch()
+    line.register()
+    line.evaluate()
+    line.sign("run")
+    line.sign("close")
+    line.close()
+    other = Line(folder=line.folder, policy=line.policy, dag_run_id="manual__other")
+    other.to_signed_launch(configuration={"steps": 30})
+    other.launch()
+    other.register()
+    other.evaluate()
+    other.sign("run")
+    outcome = other.answer("close", other.ask("close"))
+    assert outcome.refusal is not None
+    assert "register needs release.version" in outcome.refusal.detail
+    found = {item.id: item for item in gate_view(other.ledger, other.view(), "close").dossier.items}
+    assert line.run_uid in found["release.version"].found
+    assert other.answer("close", other.ask("close", try_number=2), outcome="continue").decision is not None
+    assert other.close().release is None

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.gates.asked_run import ANSWERED, EXPIRES, NOW, policy_with
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import LedgerError, RefusedError
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.gates.permit import derive_permit
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.factory import open_ledger
@@ -253,6 +253,6 @@ def test_no_signature_at_all(run, house):
     reader = open_ledger(house.url, signing_key=None, anchors=[])
     house.opened.append(reader)
 
-    with pytest.raises(LedgerError, match="no valid signed checkpoint"):
+    with pytest.raises(RefusedError, match="no signed checkpoint covers the prepare decision yet"):
         derive_permit(reader, load_run(reader, run.uid), dag_run_id=run.dag_run_id, policy=run.policy,
                       observed=run.observed(), now=NOW)  # fmt: skip
