@@ -16,7 +16,7 @@ from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.ledger.anchors import FileAnchor
 from pretrain_archive.ledger.factory import open_ledger
-from pretrain_archive.package import writer
+from pretrain_archive.package import assembly, writer
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.closing import Shelf, close_archive
 from pretrain_archive.storage.files import FileStore
@@ -33,8 +33,8 @@ def main() -> None:
     anchors = [FileAnchor(Path(key).with_name("anchors"))]
     ledger = open_ledger(url, signing_key=Path(key), anchors=anchors)
     if place:
-        assert hasattr(writer, place)
-        setattr(writer, place, die)
+        module = next(module for module in (writer, assembly) if hasattr(module, place))
+        setattr(module, place, die)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()

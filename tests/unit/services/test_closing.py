@@ -205,7 +205,7 @@ def test_two_processes(run, house):
     ("place", "closed"),
     [
         pytest.param("_append_statement", 0, id="between release and close"),
-        pytest.param("_assemble", 1, id="between close and package"),
+        pytest.param("assemble", 1, id="between close and package"),
         pytest.param("_check", 1, id="before the package is checked"),
         pytest.param("_place", 1, id="before the package has its name"),
     ],
