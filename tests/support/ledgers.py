@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from tests.support.postgres import Server, postgres_server
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.anchors import Anchor, FileAnchor
+from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.ledger.migrate import migrate
 from pretrain_archive.ledger.sql import SqlLedger
 
 __all__ = [
     "Place",
+    "as_owner",
     "draft",
     "edge",
     "place",
@@ -67,6 +70,29 @@ class Place:
         ledger = open_ledger(self.url, signing_key=self.key, anchors=chosen, auto_seal=auto_seal)
         self.opened.append(ledger)
         return ledger
+
+
+@contextmanager
+def as_owner(place: Place, *, restore: bool = True) -> Iterator[Session]:
+    """A transaction of the database's owner, who drops every trigger and, with ``restore``, puts them back."""
+    with Database(place.url).transaction() as session:
+        if place.is_sqlite:
+            found = session.all("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+            drop = [f"DROP TRIGGER {name}" for name, _ in found]
+            make = [sql for _, sql in found]
+        else:
+            found = session.all(
+                "SELECT tgname, tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger "
+                "WHERE tgname LIKE 'pretrain%'"
+            )
+            drop = [f"DROP TRIGGER {name} ON {table}" for name, table, _ in found]
+            make = [sql for _, _, sql in found]
+            make += [f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}" for name, table, _ in found]
+        for statement in drop:
+            session.run(statement)
+        yield session
+        for statement in make if restore else ():
+            session.run(statement)
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,8 @@ def take_answer(
     ``RefusedError`` if a record of the run is not what was sealed.
     """
     run = load_run(ledger, run_uid)
-    if changed := sealed_faults(ledger, run.records):
+    _, changed = sealed_faults(ledger, run.records)
+    if changed:
         raise RefusedError("no answer is taken on a changed log", reasons=tuple(changed), hint=VERIFY_HINT)
     view = gate_view(ledger, run, gate, policy)
     desk = _Desk(ledger=ledger, run=run, view=view, actor=actor, origin=origin)

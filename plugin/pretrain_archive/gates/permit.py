@@ -14,9 +14,6 @@ from typing import Any
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import (
     AlreadyRecordedError,
-    BehindAnchorError,
-    LedgerError,
-    LedgerUnavailableError,
     RefusedError,
 )
 from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_time
@@ -27,7 +24,7 @@ from pretrain_archive.domain.training import spent_minutes
 from pretrain_archive.gates.service import GateView, gate_view
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
-from pretrain_archive.ledger.proving import unproven
+from pretrain_archive.ledger.proving import sealed_faults
 
 NOT_SIGNED_YET = "no signed checkpoint covers the prepare decision yet"
 """The one reason that passes by itself: the signer of the log has still to come round."""
@@ -150,16 +147,12 @@ def launch_faults(
 
 def _signed(ledger: Ledger, view: RunView, decision: Record) -> tuple[SignedCheckpoint | None, list[str]]:
     """A signed checkpoint that includes ``decision``, by which every record of the run it covers is proved."""
-    try:
-        checkpoint = ledger.seal()
-    except (BehindAnchorError, LedgerUnavailableError):
-        raise
-    except LedgerError:  # no key here, and the signer has not signed anything yet
+    checkpoint, faults = sealed_faults(ledger, view.records)
+    if faults:
+        return None, faults
+    if checkpoint is None or checkpoint.size <= decision.position:
         return None, [NOT_SIGNED_YET]
-    if checkpoint.size <= decision.position:
-        return None, [NOT_SIGNED_YET]
-    faults = unproven(ledger, view.records, checkpoint)
-    return (None, faults) if faults else (checkpoint, [])
+    return checkpoint, []
 
 
 def derive_permit(

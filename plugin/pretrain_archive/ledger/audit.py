@@ -17,10 +17,10 @@ from pretrain_archive.ledger.checks import Chain, Row, rows_of
 from pretrain_archive.ledger.engine import Database
 from pretrain_archive.ledger.port import Audit, Finding
 from pretrain_archive.ledger.reading import size_of
+from pretrain_archive.ledger.rows import edge_rows, run_row
 from pretrain_archive.ledger.signing import VerifyKey
 from pretrain_archive.ledger.statements import Recovery, Source, anchor_source, database_source
 from pretrain_archive.ledger.tree import TILE, full_tile
-from pretrain_archive.ledger.writing import edge_rows, run_row
 
 CLOCK_TOLERANCE = timedelta(seconds=60)
 """Hosts that write to one ledger may differ by this much before it is worth a word."""

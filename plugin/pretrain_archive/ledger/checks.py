@@ -9,8 +9,8 @@ from typing import Any
 from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger.engine import Database, Session
+from pretrain_archive.ledger.rows import read_record, record_row
 from pretrain_archive.ledger.tables import column_text, key_hash
-from pretrain_archive.ledger.writing import read_record, record_row
 
 PAGE = 500
 COLUMNS = (

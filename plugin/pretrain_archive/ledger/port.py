@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from pretrain_archive.domain.errors import BehindAnchorError, LedgerError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.records import Draft, Edge, Record
 
@@ -30,6 +31,18 @@ class SignedCheckpoint:
     signer: str
     key_id: str
     text: str
+
+
+class NeverSealedError(LedgerError):
+    """The log has no checkpoint yet, and no key to sign one is readable here."""
+
+
+class RewrittenError(BehindAnchorError):
+    """The log holds as many records as ``checkpoint`` was signed over, and they are not the same."""
+
+    def __init__(self, message: str, *, checkpoint: SignedCheckpoint, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.checkpoint = checkpoint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +145,8 @@ class Ledger(Protocol):
     def seal(self) -> SignedCheckpoint:
         """Re-read and re-hash what is new, prove consistency, sign a checkpoint, anchor it, return it.
 
-        Without a readable signing key returns the newest valid signed checkpoint, or raises ``LedgerError``.
+        Without a readable signing key returns the newest valid signed checkpoint, or raises ``LedgerError``
+        (``NeverSealedError`` if there is none).
         """
 
     def proofs(self, positions: Sequence[int], *, size: int) -> dict[int, list[str]]:

@@ -6,19 +6,30 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pretrain_archive.domain.merkle import leaf_hash, node_hash
 from pretrain_archive.domain.records import Record
-from pretrain_archive.ledger.port import Ledger, NeverSealedError, SignedCheckpoint
+from pretrain_archive.ledger.port import Ledger, NeverSealedError, RewrittenError, SignedCheckpoint
 
 _Node = tuple[int, int]
 """Level (0 are leaves) and number of a node: the root over the leaves ``number << level`` and on that there are."""
 
 
-def sealed_faults(ledger: Ledger, records: Iterable[Record]) -> list[str]:
-    """:func:`unproven` against the newest checkpoint; a log that was never sealed proves nothing and faults none."""
+def sealed_faults(ledger: Ledger, records: Sequence[Record]) -> tuple[SignedCheckpoint | None, list[str]]:
+    """Seal, and say what :func:`unproven` finds in ``records`` by that checkpoint.
+
+    No checkpoint where the log was never sealed and cannot be sealed here: that proves nothing and faults nothing.
+    Where the log does not fit an older checkpoint, the rows are named by that one.
+    """
+    if faults := [*_edited(records), *_unlinked(records)]:
+        return None, faults
     try:
         checkpoint = ledger.seal()
     except NeverSealedError:
-        return []
-    return unproven(ledger, records, checkpoint)
+        return None, []
+    except RewrittenError as problem:
+        faults = unproven(ledger, records, problem.checkpoint)
+        if not faults:
+            raise
+        return None, [*faults, problem.message]
+    return checkpoint, unproven(ledger, records, checkpoint)
 
 
 def unproven(ledger: Ledger, records: Iterable[Record], checkpoint: SignedCheckpoint) -> list[str]:
@@ -26,8 +37,8 @@ def unproven(ledger: Ledger, records: Iterable[Record], checkpoint: SignedCheckp
 
     ``records`` are whole streams from their beginning; ``checkpoint`` must be believed already (``Ledger.seal``
     returns only such). Records newer than it are left out of the proofs; the links between the records of a
-    stream are checked for all, which finds the row itself where its leaf was rewritten too. Nodes that were proved once serve every other record, so that
-    the work grows with the number of records.
+    stream are checked for all, which finds the row itself where its leaf was rewritten too. Nodes that were
+    proved once serve every other record, so that the work grows with the number of records.
     """
     ordered = sorted(records, key=lambda record: record.position)
     if faults := [*_edited(ordered), *_unlinked(ordered)]:

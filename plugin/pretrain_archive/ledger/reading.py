@@ -6,12 +6,13 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.domain.identity import Ref, format_time, parse_time
 from pretrain_archive.domain.records import Edge, Record, Relation
 from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.port import Direction, RunQuery, RunRow, Trace, TraceEdge
+from pretrain_archive.ledger.rows import VERIFY_HINT, checked_record
 from pretrain_archive.ledger.tables import column_text, from_column
-from pretrain_archive.ledger.writing import read_record
 
 PAGE = 200
 """Records per read. A page is one short transaction: with a rollback journal an open read blocks writers."""
@@ -73,7 +74,7 @@ def read_records(
     after: int,
     limit: int | None,
 ) -> Iterator[Record]:
-    """See ``Ledger.records``."""
+    """See ``Ledger.records``; ``LedgerError`` names a row that is not what was appended."""
     if streams is not None and not streams:
         return
     where, fixed = ["position > ?"], list[Any]()
@@ -90,7 +91,14 @@ def read_records(
         size = PAGE if left is None else min(PAGE, left)
         rows = _rows(database, sql, [after, *fixed, size])
         for position, stored, leaf in rows:
-            yield read_record(int(position), bytes(stored), bytes(leaf))
+            record = checked_record(int(position), stored, leaf)
+            if (streams and record.stream not in streams) or (kinds and record.kind not in kinds):
+                raise LedgerError(
+                    f"Record {record.record_id} at position {position} was edited: it is {record.kind} of "
+                    f"{record.stream!r}, and its columns say something else.",
+                    hint=VERIFY_HINT,
+                )
+            yield record
         if len(rows) < size:
             return
         after = int(rows[-1][0])

@@ -17,11 +17,11 @@ from pretrain_archive.domain.merkle import Frontier
 from pretrain_archive.ledger.anchors import Anchor, AnchorError
 from pretrain_archive.ledger.checks import Chain, rows_of
 from pretrain_archive.ledger.engine import SEAL_LOCK, Database, Session, sqlite_path
-from pretrain_archive.ledger.port import SignedCheckpoint
+from pretrain_archive.ledger.port import RewrittenError, SignedCheckpoint
 from pretrain_archive.ledger.reading import size_of
+from pretrain_archive.ledger.rows import checked_record
 from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint, signed_by
 from pretrain_archive.ledger.tree import StoredTree
-from pretrain_archive.ledger.writing import read_record
 
 log = logging.getLogger(__name__)
 
@@ -76,15 +76,17 @@ def check_against(session: Session, checkpoint: SignedCheckpoint, *, source: str
             hint=_HINT,
         )
     if StoredTree(session).root(checkpoint.size).hex() != checkpoint.root:
-        raise BehindAnchorError(
-            f"The first {checkpoint.size} records are not those that {source} was signed over.", hint=_HINT
+        raise RewrittenError(
+            f"The first {checkpoint.size} records are not those that {source} was signed over.",
+            checkpoint=checkpoint,
+            hint=_HINT,
         )
 
 
 def superseded(session: Session, checkpoint: SignedCheckpoint) -> bool:
     """Whether a recovery record names exactly this checkpoint as one that the database lost."""
     for position, stored, leaf in session.all(_RECOVERIES):
-        payload = read_record(int(position), bytes(stored), bytes(leaf)).payload
+        payload = checked_record(int(position), stored, leaf).payload
         if (payload["anchored_size"], payload["anchored_root"]) == (checkpoint.size, checkpoint.root):
             return True
     return False

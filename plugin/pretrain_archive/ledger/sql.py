@@ -12,7 +12,15 @@ from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger import audit, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.engine import Database, Session
-from pretrain_archive.ledger.port import Audit, Direction, RunQuery, RunRow, SignedCheckpoint, Trace
+from pretrain_archive.ledger.port import (
+    Audit,
+    Direction,
+    NeverSealedError,
+    RunQuery,
+    RunRow,
+    SignedCheckpoint,
+    Trace,
+)
 from pretrain_archive.ledger.signing import Signer, VerifyKey
 from pretrain_archive.ledger.tree import StoredTree
 from pretrain_archive.ledger.writing import Prepared, append_in, prepare
@@ -137,7 +145,8 @@ class SqlLedger:
 
         newest = self.database.attempt(read)
         if newest is None or not sealing.believed(newest, self.keys):
-            raise LedgerError(
+            error = NeverSealedError if newest is None else LedgerError
+            raise error(
                 f"The ledger {self.database.name} has no valid signed checkpoint and no signing key is readable "
                 "here.",
                 hint="Run 'pretrain-archive ledger anchor' where [pretrain_archive] signing_key can be read.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.engine import Session
+from pretrain_archive.ledger.rows import checked_record, edge_rows, read_record, record_row, run_row
 from pretrain_archive.ledger.tables import column_text, key_hash
 from pretrain_archive.ledger.tree import store_nodes
 
@@ -167,63 +167,6 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
     return record
 
 
-def record_row(record: Record) -> tuple[Any, ...]:
-    """The searchable columns of a record, as they follow from its stored body."""
-    return (
-        record.position,
-        record.record_id,
-        column_text(record.stream),
-        record.sequence,
-        record.kind,
-        record.attempt,
-        record.recorded_at,
-    )
-
-
-def edge_rows(record: Record) -> list[tuple[Any, ...]]:
-    """The edge rows of a record, as they follow from its stored body."""
-    return [
-        (
-            record.position,
-            ordinal,
-            column_text(str(edge.subject)),
-            edge.relation.value,
-            column_text(str(edge.object)),
-            record.recorded_at,
-        )
-        for ordinal, edge in enumerate(record.edges)
-    ]
-
-
-def run_row(record: Record) -> tuple[Any, ...]:
-    """The run row of a ``run.opened`` record, as it follows from its stored body."""
-    payload = record.payload
-    purpose = payload.get("purpose") or {}
-    shown = [
-        str(value or "")
-        for value in (
-            payload.get("project"),
-            payload.get("dag_id"),
-            payload.get("dag_run_id"),
-            payload.get("submitter"),
-            purpose.get("objective"),
-        )
-    ]
-    search = "\n".join((record.stream, *shown)).casefold()
-    return (
-        column_text(record.stream),
-        record.position,
-        *map(column_text, shown),
-        record.recorded_at,
-        column_text(search),
-    )
-
-
-def read_record(position: int, stored: bytes, leaf: bytes) -> Record:
-    """A record from its stored bytes."""
-    return Record.from_body(json.loads(stored), position=position, stored=stored, leaf=leaf.hex())
-
-
 def encode(value: Mapping[str, Any]) -> bytes:
     """Canonical bytes of a record's body; ``InputError`` where canonical JSON cannot hold a value."""
     try:
@@ -258,7 +201,7 @@ def _by_key(session: Session, column: str, keys: Sequence[bytes]) -> dict[bytes,
         chunk = keys[start : start + _CHUNK]
         sql = _BY_KEY.format(key=column, marks=", ".join("?" * len(chunk)))
         for key, position, leaf, stored in session.all(sql, chunk):
-            found[bytes(key)] = read_record(int(position), bytes(stored), bytes(leaf))
+            found[bytes(key)] = checked_record(int(position), stored, leaf)
     return found
 
 

@@ -6,13 +6,12 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.ledgers import Place, draft, edge, run_opened
+from tests.support.ledgers import Place, as_owner, draft, edge, run_opened
 
 from pretrain_archive.domain.errors import BehindAnchorError, LedgerError
 from pretrain_archive.domain.merkle import leaf_hash
@@ -22,28 +21,13 @@ from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.port import Audit
 from pretrain_archive.ledger.recovery import recover
+from pretrain_archive.ledger.rows import edge_rows, read_record, record_row
 from pretrain_archive.ledger.signing import Signer
 from pretrain_archive.ledger.sql import SqlLedger
 from pretrain_archive.ledger.tree import store_nodes
-from pretrain_archive.ledger.writing import edge_rows, read_record, record_row
 
 COUNT = 330
 """Records of the log: more than one tile, and the last 30 are newer than the last checkpoint."""
-
-
-@contextmanager
-def as_owner(place: Place) -> Iterator[Session]:
-    """A transaction of the database's owner, who has dropped every trigger."""
-    with Database(place.url).transaction() as session:
-        if place.is_sqlite:
-            for (name,) in session.all("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-                session.run(f"DROP TRIGGER {name}")
-        else:
-            for name, table in session.all(
-                "SELECT tgname, tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE 'pretrain%'"
-            ):
-                session.run(f"DROP TRIGGER {name} ON {table}")
-        yield session
 
 
 @pytest.fixture
@@ -185,7 +169,9 @@ def key_of(record: Any) -> bytes:
     from pretrain_archive.ledger.tables import key_hash
 
     return key_hash(
-        Draft(**{name: getattr(record, name) for name in Draft.__dataclass_fields__ if name != "follows"}).idempotency_key()
+        Draft(
+            **{name: getattr(record, name) for name in Draft.__dataclass_fields__ if name != "follows"}
+        ).idempotency_key()
     )
 
 

@@ -11,7 +11,7 @@ from pretrain_archive.domain.kinds import KINDS, read_payload
 from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.ledger import schemas
 from pretrain_archive.ledger.canonical import canonical_bytes
-from pretrain_archive.ledger.writing import read_record
+from pretrain_archive.ledger.rows import read_record
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = ROOT / "docs" / "schemas"
