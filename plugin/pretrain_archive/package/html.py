@@ -19,6 +19,7 @@ from pretrain_archive.domain.verdicts import Item, counts, worst_first
 from pretrain_archive.package import curve, lineage, words
 from pretrain_archive.package.evidence import QUIET, Reference
 from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
+from pretrain_archive.package.words_items import chinese
 
 TRACKS = ("data", "compute", "artifact")
 SHOWN_EVENTS = 12
@@ -64,7 +65,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals.update(t=both, pair=both_of, words=words, short=short, size_text=size_text)
-    environment.filters["check"] = lambda text: both(text, words.CHECKS_ZH.get(text) or text)
+    environment.filters["said"] = lambda text, item_id: both(text, chinese(item_id, text))
     environment.filters["moment"] = moment
     return environment
 

@@ -79,6 +79,7 @@ ROLES_ZH = {
     "budget_owner": "预算负责人",
     "restore_owner": "恢复负责人",
     "acceptance": "验收人",
+    "submitter": "提交人",
 }
 
 
