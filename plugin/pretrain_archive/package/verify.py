@@ -426,6 +426,7 @@ class Record(NamedTuple):
 
 
 READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+READ_INSIDE = READ_FLAGS | getattr(os, "O_NOFOLLOW", 0)
 
 
 def show(name: bytes) -> str:
@@ -584,7 +585,7 @@ class Verifier:
     def open(self, path: str) -> int:
         """A handle of a file below the folder; the last part of its path is no link."""
         try:
-            return os.open(self.folder + b"/" + path.encode(), READ_FLAGS | getattr(os, "O_NOFOLLOW", 0))
+            return os.open(self.folder + b"/" + path.encode(), READ_INSIDE)
         except OSError as error:
             raise BadInput("cannot be opened: " + str(error.strerror)) from None
 
