@@ -9,20 +9,43 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.ledger.port import SignedCheckpoint
 from pretrain_archive.ledger.signing import parse_checkpoint
 
+_LONGEST = 64 * 1024
+_SIZE = re.compile(rb'"note": "[^"\\]*\\n(\d{1,18})\\n')
+
 
 class AnchorError(LedgerError):
     """An anchor cannot be reached or refused a checkpoint."""
 
     code = "anchor"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """An entry of an anchor that is not believed yet: the size that it names, and how to read the rest.
+
+    ``size`` is None where the entry names none. ``load`` gives None where the entry is no checkpoint.
+    """
+
+    size: int | None
+    load: Callable[[], SignedCheckpoint | None]
+
+    def entry(self) -> SignedCheckpoint | None:
+        """The checkpoint, None if there is none or it is not over ``size`` records."""
+        found = self.load()
+        return found if found is not None and found.size == self.size else None
 
 
 class Anchor(Protocol):
@@ -41,6 +64,9 @@ class Anchor(Protocol):
     def entries(self) -> Iterator[SignedCheckpoint]:
         """Every checkpoint, oldest first."""
 
+    def claims(self) -> Iterator[Claim]:
+        """Every entry, oldest first, also what is no checkpoint; left out is only a last line that was cut short."""
+
     def token(self) -> object:
         """A value that is cheap to get and changes when a checkpoint is added; None if that is not cheap."""
 
@@ -55,8 +81,27 @@ def from_line(line: bytes) -> SignedCheckpoint | None:
     """The checkpoint in a line, None for what a crash left behind."""
     try:
         return parse_checkpoint(json.loads(line)["note"])
-    except (ValueError, KeyError, TypeError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return None
+
+
+def to_claim(line: bytes) -> Claim:
+    """The claim of a line. The size is read without decoding the line: an anchor has very many."""
+    found = _SIZE.search(line)
+    if found is not None:
+        return Claim(size=int(found[1]), load=partial(from_line, line))
+    entry = from_line(line)
+    return Claim(size=entry.size if entry else None, load=lambda: entry)
+
+
+def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines without their end, cut at 64 KiB; a last line without end counts only if it is a checkpoint."""
+    while line := stream.readline(_LONGEST):
+        rest = line
+        while rest and not rest.endswith(b"\n"):
+            rest = stream.readline(_LONGEST)
+        if rest or from_line(line) is not None:
+            yield line.removesuffix(b"\n")
 
 
 class FileAnchor:
@@ -117,9 +162,15 @@ class FileAnchor:
 
     def entries(self) -> Iterator[SignedCheckpoint]:
         """See :class:`Anchor`."""
+        yield from filter(None, (claim.load() for claim in self.claims()))
+
+    def claims(self) -> Iterator[Claim]:
+        """See :class:`Anchor`."""
         try:
-            with self._path.open("rb") as stream:
-                yield from filter(None, map(from_line, stream))
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as stream:
+                _require_file(descriptor)
+                yield from map(to_claim, whole_lines(stream))
         except FileNotFoundError:
             return
         except OSError as problem:
@@ -132,6 +183,11 @@ class FileAnchor:
         except OSError:
             return "absent"
         return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _require_file(descriptor: int) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise OSError("it is not a regular file")
 
 
 @contextlib.contextmanager

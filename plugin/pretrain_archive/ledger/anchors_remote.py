@@ -5,19 +5,31 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
 from pretrain_archive.domain.errors import ArchiveError, InputError
-from pretrain_archive.ledger.anchors import Anchor, AnchorError, FileAnchor, from_line, to_line
+from pretrain_archive.ledger.anchors import (
+    Anchor,
+    AnchorError,
+    Claim,
+    FileAnchor,
+    to_claim,
+    to_line,
+    whole_lines,
+)
 from pretrain_archive.ledger.port import SignedCheckpoint
 from pretrain_archive.ledger.signing import parse_checkpoint
 
 _GIT_SECONDS = 60
 _PUSHES = 3
+_LONGEST = 64 * 1024
+_KEY = re.compile(r"\d{12,18}-\d{12,18}\.txt")
 
 
 class _Info(Protocol):
@@ -51,40 +63,54 @@ class ObjectAnchor:
         if self.latest() == checkpoint:
             return
         keys = self._keys()
-        number = int(keys[-1].removeprefix(self._prefix)[:12]) + 1 if keys else 1
+        number = self._number(keys[-1]) + 1 if keys else 1
         key = f"{self._prefix}{number:012d}-{checkpoint.size:012d}.txt"
         try:
             stored = self._store.put_if_absent(key, io.BytesIO(checkpoint.text.encode()))
         except (ArchiveError, OSError) as problem:
             raise AnchorError(f"The anchor {self.name} cannot be written: {problem}") from problem
-        if not stored and self._read(key) != checkpoint:
+        if not stored and self._load(key) != checkpoint:
             raise AnchorError(f"The anchor {self.name} already holds another checkpoint as {key}.")
 
     def latest(self) -> SignedCheckpoint | None:
         """See ``Anchor``."""
         keys = self._keys()
-        return self._read(keys[-1]) if keys else None
+        return self._load(keys[-1]) if keys else None
 
     def entries(self) -> Iterator[SignedCheckpoint]:
         """See ``Anchor``."""
-        yield from map(self._read, self._keys())
+        yield from filter(None, map(self._load, self._keys()))
+
+    def claims(self) -> Iterator[Claim]:
+        """See ``Anchor``. The size is in the key, so that only what matters is fetched."""
+        for key in self._keys():
+            yield Claim(size=int(key.rpartition("-")[2].partition(".")[0]), load=partial(self._load, key))
 
     def token(self) -> object:
         """Not cheap here: compared when the ledger is opened for writing and at each seal."""
         return None
 
     def _keys(self) -> list[str]:
+        """The keys of our form by number; others are not ours to judge."""
         try:
-            return [info.key for info in self._store.list(self._prefix)]
+            found = [info.key for info in self._store.list(self._prefix)]
         except (ArchiveError, OSError) as problem:
             raise AnchorError(f"The anchor {self.name} cannot be listed: {problem}") from problem
+        return sorted(
+            (key for key in found if _KEY.fullmatch(key.removeprefix(self._prefix))), key=self._number
+        )
 
-    def _read(self, key: str) -> SignedCheckpoint:
+    def _number(self, key: str) -> int:
+        return int(key.removeprefix(self._prefix).partition("-")[0])
+
+    def _load(self, key: str) -> SignedCheckpoint | None:
         try:
             with self._store.open(key) as stream:
-                return parse_checkpoint(stream.read().decode())
-        except (ArchiveError, OSError, ValueError) as problem:
+                return parse_checkpoint(stream.read(_LONGEST).decode())
+        except (ArchiveError, OSError) as problem:
             raise AnchorError(f"The anchor {self.name} holds an unreadable {key}: {problem}") from problem
+        except ValueError:
+            return None
 
 
 class GitAnchor:
@@ -125,8 +151,12 @@ class GitAnchor:
 
     def entries(self) -> Iterator[SignedCheckpoint]:
         """See ``Anchor``."""
+        yield from filter(None, (claim.load() for claim in self.claims()))
+
+    def claims(self) -> Iterator[Claim]:
+        """See ``Anchor``."""
         self._fetch()
-        yield from filter(None, map(from_line, self._text().splitlines()))
+        yield from map(to_claim, whole_lines(io.BytesIO(self._text())))
 
     def token(self) -> object:
         """Not cheap here: compared when the ledger is opened for writing and at each seal."""

@@ -20,7 +20,8 @@ from pretrain_archive.ledger.engine import SEAL_LOCK, Database, Session, sqlite_
 from pretrain_archive.ledger.port import RewrittenError, SignedCheckpoint
 from pretrain_archive.ledger.reading import size_of
 from pretrain_archive.ledger.rows import checked_record
-from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint, signed_by
+from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint
+from pretrain_archive.ledger.standing import Lost, believed, refuse_tail, standing
 from pretrain_archive.ledger.tree import StoredTree
 
 log = logging.getLogger(__name__)
@@ -83,39 +84,51 @@ def check_against(session: Session, checkpoint: SignedCheckpoint, *, source: str
         )
 
 
+def lost_checkpoints(session: Session) -> Lost:
+    """Size and root of every checkpoint that a recovery record names as one that the database lost."""
+    payloads = (
+        checked_record(int(position), stored, leaf).payload
+        for position, stored, leaf in session.all(_RECOVERIES)
+    )
+    return frozenset((payload["anchored_size"], payload["anchored_root"]) for payload in payloads)
+
+
 def superseded(session: Session, checkpoint: SignedCheckpoint) -> bool:
     """Whether a recovery record names exactly this checkpoint as one that the database lost."""
-    for position, stored, leaf in session.all(_RECOVERIES):
-        payload = checked_record(int(position), stored, leaf).payload
-        if (payload["anchored_size"], payload["anchored_root"]) == (checkpoint.size, checkpoint.root):
-            return True
-    return False
+    return (checkpoint.size, checkpoint.root) in lost_checkpoints(session)
 
 
-def believed(checkpoint: SignedCheckpoint, keys: Sequence[VerifyKey]) -> bool:
-    """Whether a checkpoint counts: signed by a known key, or no key is known here."""
-    return not keys or signed_by(checkpoint.text, keys) is not None
+def read_lost(database: Database) -> Lost:
+    """:func:`lost_checkpoints` in a transaction of its own."""
+
+    def read() -> Lost:
+        with database.transaction() as session:
+            return lost_checkpoints(session)
+
+    return database.attempt(read)
 
 
-def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey]) -> None:
-    """Compare the newest checkpoint of one anchor with the database; one that cannot be reached is logged."""
+def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey], *, tail: bool = True) -> None:
+    """Compare the largest believed checkpoint of one anchor with the database; one out of reach is logged.
+
+    ``BehindAnchorError`` where the database does not hold it, ``AnchorTailError`` (unless ``tail`` is False) where
+    the anchor ends with what no known key signed.
+    """
     try:
-        newest = anchor.latest()
+        found = standing(anchor, keys, lost=read_lost(database))
     except AnchorError as problem:
         log.warning("The anchor %s cannot be reached and was not compared: %s", anchor.name, problem)
         return
-    if newest is None:
-        return
-    if not believed(newest, keys):
-        log.error("The newest checkpoint of the anchor %s is not signed by a known key", anchor.name)
-        return
+    newest = found.checkpoint
 
     def compare() -> None:
         with database.transaction() as session:
-            if not superseded(session, newest):
+            if newest is not None and not superseded(session, newest):
                 check_against(session, newest, source=f"the anchor {anchor.name}")
 
     database.attempt(compare)
+    if tail:
+        refuse_tail(anchor, found)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,12 +142,20 @@ class _State:
 
 
 def seal(
-    database: Database, *, signer: Signer, anchors: Sequence[Anchor], keys: Sequence[VerifyKey]
+    database: Database,
+    *,
+    signer: Signer,
+    anchors: Sequence[Anchor],
+    keys: Sequence[VerifyKey],
+    tail: bool = True,
 ) -> SignedCheckpoint:
-    """Sign a checkpoint over everything that is committed now, store it and publish it to every anchor."""
+    """Sign a checkpoint over everything that is committed now, store it and publish it to every anchor.
+
+    ``tail`` False is for a recovery, which signs for what stands at the end of an anchor.
+    """
     with seal_lock(database):
         for anchor in anchors:
-            check_anchor(database, anchor, keys)
+            check_anchor(database, anchor, keys, tail=tail)
         state = database.attempt(lambda: _state(database, keys))
         if state.last is not None and state.last.size == state.size:
             checkpoint = state.last

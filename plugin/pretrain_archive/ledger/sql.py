@@ -22,6 +22,7 @@ from pretrain_archive.ledger.port import (
     Trace,
 )
 from pretrain_archive.ledger.signing import Signer, VerifyKey
+from pretrain_archive.ledger.standing import believed
 from pretrain_archive.ledger.tree import StoredTree
 from pretrain_archive.ledger.writing import Prepared, append_in, prepare
 
@@ -144,7 +145,7 @@ class SqlLedger:
                 return found[1]
 
         newest = self.database.attempt(read)
-        if newest is None or not sealing.believed(newest, self.keys):
+        if newest is None or not believed(newest, self.keys):
             error = NeverSealedError if newest is None else LedgerError
             raise error(
                 f"The ledger {self.database.name} has no valid signed checkpoint and no signing key is readable "

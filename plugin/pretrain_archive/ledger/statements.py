@@ -108,11 +108,19 @@ class Source:
 
 
 def anchor_source(anchor: Anchor) -> Source:
-    """What an anchor remembers."""
+    """What an anchor remembers; an end that is no checkpoint is a problem, what lies between may be a torn write."""
+    entries: list[SignedCheckpoint] = []
+    broken = False
     try:
-        return Source(name=anchor.name, entries=tuple(anchor.entries()))
+        for claim in anchor.claims():
+            entry = claim.load()
+            broken = entry is None
+            if entry is not None:
+                entries.append(entry)
     except AnchorError as problem:
         return Source(name=anchor.name, unreachable=problem.message)
+    problems = (Finding(record_id=anchor.name, problem="its last entry is not a checkpoint"),)
+    return Source(name=anchor.name, entries=tuple(entries), problems=problems if broken else ())
 
 
 def database_source(database: Database) -> Source:

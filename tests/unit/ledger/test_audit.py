@@ -426,15 +426,6 @@ def test_recovery_needs_key_and_cause(place: Place, filled: SqlLedger) -> None:
         recover(SqlLedger(Database(place.url)), person="carol", reason="x")
 
 
-def test_anchor_of_a_stranger_does_not_block(place: Place, filled: SqlLedger) -> None:
-    """A checkpoint that no known key signed blocks no writer, and the audit reports it."""
-    place.anchor.publish(Signer.new().sign(origin="x", size=10**9, root=b"x" * 32))
-    filled.append([draft(9000)])
-    result = filled.audit()
-    assert "changed" == result.verdict
-    assert any("not signed by a known key" in f.problem for f in result.findings)
-
-
 @pytest.mark.usefixtures("filled")
 def test_anchor_that_is_gone_is_reported(place: Place, tmp_path: Path) -> None:
     """An anchor without entries, or unreachable, is reported and proves no change; appending goes on."""
