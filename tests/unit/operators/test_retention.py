@@ -174,9 +174,7 @@ def test_what_cannot_be_deleted_is_named(closed):
     oldest = min(path for path in closed.folder.iterdir() if path.is_dir())
     (oldest / "model.safetensors").write_bytes(b"other bytes")
 
-    with pytest.raises(
-        AirflowException, match="not everything could be deleted: checkpoint:ckpt_"
-    ) as raised:
+    with pytest.raises(AirflowException, match="not everything could be deleted: checkpoint:ckpt_") as raised:
         apply(digest)
 
     assert type(raised.value) is AirflowException
