@@ -15,7 +15,7 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
 
-GATE_ZH = {"prepare": "准备", "run": "运行", "close": "关闭"}
+GATE_ZH = {"prepare": "准备", "run": "执行", "close": "结项"}
 OUTCOME_ZH = {
     "register": "登记",
     "continue": "继续实验",

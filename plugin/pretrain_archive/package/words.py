@@ -15,8 +15,8 @@ LABELS: dict[str, Pair] = {
     "track.compute": ("Compute", "算力"),
     "track.artifact": ("Artifact", "产物"),
     "gate.prepare": ("Prepare gate", "准备关口"),
-    "gate.run": ("Run gate", "运行关口"),
-    "gate.close": ("Close gate", "关闭关口"),
+    "gate.run": ("Run gate", "执行关口"),
+    "gate.close": ("Close gate", "结项关口"),
     "run.summary": ("Run summary", "运行摘要"),
     "data.source": ("Source and licence", "来源与许可证"),
     "data.snapshot": ("Data snapshot", "数据快照"),
@@ -60,13 +60,13 @@ CHECKS_ZH: dict[str, str] = {
 }
 
 STATES: dict[str, Pair] = {
-    "closed": ("closed", "已关闭"),
+    "closed": ("closed", "已结项"),
     "failed": ("failed", "失败"),
     "training": ("training", "训练中"),
     "open": ("open", "进行中"),
     "waiting_prepare": ("waiting at the prepare gate", "等待准备关口"),
-    "waiting_run": ("waiting at the run gate", "等待运行关口"),
-    "waiting_close": ("waiting at the close gate", "等待关闭关口"),
+    "waiting_run": ("waiting at the run gate", "等待执行关口"),
+    "waiting_close": ("waiting at the close gate", "等待结项关口"),
     "unrecorded": ("unrecorded", "未记录"),
 }
 
@@ -124,7 +124,7 @@ def _environment(p: dict[str, Any]) -> Pair:
 EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
     "run.opened": lambda p: (f"Run opened by {p['submitter'] or 'unrecorded'}", f"{p['submitter'] or '未记录'} 发起运行"),
     "run.failed": lambda p: (f"Failed at {p['task_id']}: {p['reason']}", f"在 {p['task_id']} 失败：{p['reason']}"),
-    "run.closed": lambda p: (f"Closed: {p['outcome']}", f"已关闭：{p['outcome']}"),
+    "run.closed": lambda p: (f"Closed: {p['outcome']}", f"已结项：{p['outcome']}"),
     "gate.dossier": lambda p: (
         f"Dossier {short(p['digest'])} shown at the {p['gate']} gate",
         f"{_gate(p)[1]}关口展示卷宗 {short(p['digest'])}",

@@ -79,7 +79,7 @@ SENTENCES: dict[str, Sentences] = {
         _UNREGISTERED,
     ),
     "artifact.limits": (
-        ("State known limits at the close gate.", "请在关闭关口说明已知局限。"),
+        ("State known limits at the close gate.", "请在结项关口说明已知局限。"),
         ("{limits} (evaluated on {data})", "{limits}（在 {data} 上评估）"),
     ),
     "artifact.retention": (("Give the retention rule in the policy.", "请在策略中写明保留规则。"),),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pretrain_archive.compute.log import MAX_DISPLAY, LogTail, clean_line
+from pretrain_archive.compute.log import BURST, LAST_LINES, LINES_A_SECOND, MAX_DISPLAY, LogTail, clean_line
 
 
 def noisy() -> bytes:
@@ -82,3 +82,39 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
 def test_a_line_for_people(raw: bytes, expected: str) -> None:
     """Escapes go, text stays."""
     assert (expected, 0) == clean_line(raw)
+
+
+def test_a_flood_is_counted_and_its_end_is_shown(tmp_path: Path) -> None:
+    """Only so many lines at once and a second; what was passed over is counted, the last lines are shown."""
+    file, now = tmp_path / "log", [100.0]
+    tail = LogTail(path=file, clock=lambda: now[0])
+    file.write_bytes(b"".join(b"line %d\n" % n for n in range(BURST)) + b"line\n" * 5000)
+    first = read(tail)
+    with file.open("ab") as out:
+        out.write(b"\x1b[1mStep 40\x1b[0m loss\n" + b"later\n" * 300)
+    now[0] += 1.0
+    second = read(tail)
+    with file.open("ab") as out:
+        out.write(b"more\n" * 100 + b"the reason")
+    last = read(tail, final=True)
+
+    assert [f"line {n}" for n in range(BURST)] == first
+    assert ["… 5000 lines more in the log", "Step 40 loss"] == second[:2]
+    assert LINES_A_SECOND == len(second) - 1
+    assert f"… {301 + 100 - LINES_A_SECOND - LAST_LINES} lines more in the log" == last[0]
+    assert ["more"] * LAST_LINES == last[1:-1]
+    assert "the reason" == last[-1]
+    assert 40 == tail.last_step
+
+
+def test_one_call_reads_a_bounded_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that grows without end cannot hold its reader for ever; at the end all of it is read."""
+    monkeypatch.setattr("pretrain_archive.compute.log.MAX_READ", 1 << 20)
+    file = tmp_path / "log"
+    file.write_bytes(b"x" * 99 + b"\n" + b"y" * (3 << 20) + b"\nstep 9\n")
+    tail = LogTail(path=file)
+
+    read(tail)
+    assert 1 << 20 == tail.offset
+    read(tail, final=True)
+    assert (file.stat().st_size, 9) == (tail.offset, tail.last_step)

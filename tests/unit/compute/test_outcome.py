@@ -19,6 +19,12 @@ def seen(ended: dict[str, Any] | None, *, complete: bool = True, last_step: int 
     return Seen(ended=ended, complete=complete, last_step=last_step)
 
 
+def replaced(found: Seen) -> Seen:
+    """The same, with a pipe in place of the event file."""
+    found.replaced = "events.jsonl is a pipe"
+    return found
+
+
 @pytest.mark.case("L01", "L03")
 @pytest.mark.parametrize(
     ("found", "options", "state"),
@@ -42,6 +48,14 @@ def seen(ended: dict[str, Any] | None, *, complete: bool = True, last_step: int 
         pytest.param(
             seen(GOOD | {"hidden_failures": [{"pid": 1, "exit_code": 3}]}), {}, "failed", id="hidden failure"
         ),
+        pytest.param(
+            seen(GOOD | {"hidden_failures": [{"pid": 1, "exit_code": 3}]}),
+            {"target_steps": 9},
+            "failed",
+            id="hidden failure, target step reached",
+        ),
+        pytest.param(replaced(seen(GOOD)), {}, "failed", id="completed but its events are a pipe"),
+        pytest.param(replaced(seen(GOOD)), {"fired": FIRED}, "stopped", id="stopped, its events are a pipe"),
         pytest.param(seen(GOOD | {"exit_code": None, "signal": 9}), {}, "failed", id="SIGKILL"),
         pytest.param(seen(GOOD | {"exit_code": None, "signal": 15}), {}, "interrupted", id="SIGTERM"),
         pytest.param(seen(GOOD | {"exit_code": None, "signal": 11}), {}, "failed", id="segmentation fault"),

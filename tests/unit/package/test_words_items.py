@@ -122,7 +122,7 @@ def test_every_item_speaks_chinese(full: RunView) -> None:
 @pytest.mark.parametrize(
     ("item", "english", "expected"),
     [
-        ("gate.run", "Answer the run gate.", "请在运行关口作出决定。"),
+        ("gate.run", "Answer the run gate.", "请在执行关口作出决定。"),
         ("gate.close", "approved by Bob (self-signed)", "Bob 批准（自签）"),
         ("gate.close", "Rejected by Bob: Not good (yet)\nsee log", "Bob 已拒绝：Not good (yet)\nsee log"),
         ("run.people", "Name in the policy: data_owner, submitter.", "请在策略中写明：数据负责人, 提交人。"),
