@@ -63,7 +63,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "run.packages": ("Packages", "档案包"),
     "run.packages.none": (
         "No package yet: it is written after the close gate.",
-        "还没有档案包：关闭关口通过后才会写入。",
+        "还没有档案包：结项关口通过后才会写入。",
     ),
     "run.attempts": ("Attempts", "尝试"),
     "run.attempts.none": ("No training process has been started yet.", "尚未启动任何训练进程。"),
