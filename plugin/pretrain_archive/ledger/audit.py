@@ -17,11 +17,12 @@ from pretrain_archive.ledger.checks import Chain, Row, rows_of
 from pretrain_archive.ledger.engine import Database
 from pretrain_archive.ledger.port import Audit, Finding
 from pretrain_archive.ledger.reading import size_of
-from pretrain_archive.ledger.rows import edge_rows, run_row
+from pretrain_archive.ledger.rows import edge_rows, plain_bytes, run_row
 from pretrain_archive.ledger.signing import VerifyKey
 from pretrain_archive.ledger.statements import Recovery, Source, anchor_source, database_source
 from pretrain_archive.ledger.tree import TILE, full_tile
 
+_LEVELS = 8
 CLOCK_TOLERANCE = timedelta(seconds=60)
 """Hosts that write to one ledger may differ by this much before it is worth a word."""
 
@@ -108,7 +109,7 @@ def audit(database: Database, *, anchors: Sequence[Anchor], keys: Sequence[Verif
         _compare_projections(database, walk, page, at, until)
         at = until
     walk.mark(size, "")
-    _compare_projections(database, walk, [], at, 1 << 62)
+    _compare_projections(database, walk, [], at, None)
     _compare_nodes(database, walk)
     soft = _compare_statements(walk, sources, size, keys)
     return _verdict(walk, sources, size, keys, soft)
@@ -120,14 +121,20 @@ def _size(database: Database) -> int:
 
 
 def _compare_projections(
-    database: Database, walk: _Walk, page: Sequence[tuple[Row, Any]], start: int, end: int
+    database: Database, walk: _Walk, page: Sequence[tuple[Row, Any]], start: int, end: int | None
 ) -> None:
-    """Edges and runs of a range of positions must be exactly those of its records' stored bodies."""
+    """Edges and runs of a range of positions must be exactly those of its records' stored bodies.
+
+    ``end`` None is no end: SQLite sorts text, which a tampered position may be, behind every number.
+    """
     records = [row.record for row, _ in page if row.record is not None]
     names = {row.position: row.record_id for row, _ in page}
 
     def read() -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         with database.transaction() as session:
+            if end is None:
+                edges, runs = (sql.replace("AND position < ? ", "") for sql in (_EDGES, _RUNS))
+                return session.all(edges, (start,)), session.all(runs, (start,))
             return session.all(_EDGES, (start, end)), session.all(_RUNS, (start, end))
 
     edges, runs = database.attempt(read)
@@ -140,9 +147,10 @@ def _compare_projections(
         faults += [
             (row, f"the row in {table} at its position is not of its stored body") for row in there - due
         ]
-        for row, problem in sorted(faults, key=lambda fault: (int(fault[0][column]), fault[1])):
-            position = int(row[column])
-            name = names.get(position, f"{table} at position {position}")
+        for row, problem in sorted(faults, key=lambda fault: (str(fault[0][column]), fault[1])):
+            position = row[column] if isinstance(row[column], int) else None
+            name = names.get(position or 0) if position is not None else None
+            name = name or f"{table} at position {row[column]!r}"
             walk.findings.append(Finding(record_id=name, position=position, problem=problem))
 
 
@@ -155,14 +163,15 @@ def _compare_nodes(database: Database, walk: _Walk) -> None:
             walk.nodes[level + 1, number] = full_tile(hashes)
         level += 1
 
-    def read() -> dict[tuple[int, int], bytes]:
+    def read() -> dict[tuple[Any, Any], bytes | None]:
         with database.transaction() as session:
-            return {(int(lv), int(number)): bytes(value) for lv, number, value in session.all(_NODES)}
+            return {(lv, number): plain_bytes(value) for lv, number, value in session.all(_NODES)}
 
     stored = database.attempt(read)
-    for key in sorted(stored.keys() | walk.nodes.keys()):
-        if stored.get(key) != walk.nodes.get(key):
-            position = key[1] * TILE ** key[0]
+    for key in sorted(stored.keys() | walk.nodes.keys(), key=str):
+        if key not in stored or stored[key] is None or stored[key] != walk.nodes.get(key):
+            whole = all(isinstance(part, int) and 0 <= part < 1 << 48 for part in key) and key[0] < _LEVELS
+            position = key[1] * TILE ** key[0] if whole else None
             problem = f"the tree's stored hash of level {key[0]} is not that of its records"
             walk.findings.append(
                 Finding(record_id=f"node {key[0]}/{key[1]}", position=position, problem=problem)

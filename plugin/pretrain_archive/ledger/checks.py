@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pretrain_archive.domain.identity import parse_time
 from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger.engine import Database, Session
-from pretrain_archive.ledger.rows import read_record, record_row
+from pretrain_archive.ledger.rows import UNREADABLE, plain_bytes, read_record, record_row, run_row
 from pretrain_archive.ledger.tables import column_text, key_hash
 
 PAGE = 500
@@ -64,23 +65,26 @@ class Chain:
 
     def check(self, session: Session, row: tuple[Any, ...]) -> Row:
         """Compare a row with its stored bytes, with its place and with the record before it."""
-        position, stored = int(row[0]), bytes(row[11])
-        leaf = leaf_hash(stored)
-        problems: list[str] = []
+        position, stored, problems = int(row[0]), plain_bytes(row[11]), list[str]()
         if position != self.next:
             missing = str(self.next) if position == self.next + 1 else f"{self.next} to {position - 1}"
             problems.append(f"the record at position {missing} before this one is missing")
         self.next = position + 1
-        if leaf != bytes(row[9]):
+        if stored is None:
+            problems.append(f"column stored was changed: it holds {type(row[11]).__name__}, expected bytes")
+            stored = str(row[11]).encode("utf-8", "surrogatepass")
+        leaf = leaf_hash(stored)
+        if leaf != plain_bytes(row[9]):
             problems.append("the stored bytes do not have the leaf hash beside them: the row was edited")
         try:
-            record = read_record(position, stored, leaf)
-        except (KeyError, TypeError, ValueError) as problem:
+            record = _whole(read_record(position, stored, leaf))
+            differing = list(_columns_that_differ(record, row))
+        except UNREADABLE as problem:
             problems.append(f"the stored bytes are not a record: {problem}")
             return Row(
                 position=position, record_id=str(row[1]), record=None, leaf=leaf, problems=tuple(problems)
             )
-        problems += _columns_that_differ(record, row)
+        problems += differing
         problems += self._chain(session, record, leaf)
         return Row(
             position=position, record_id=record.record_id, record=record, leaf=leaf, problems=tuple(problems)
@@ -91,12 +95,35 @@ class Chain:
         head = self.heads.get(stream)
         if head is None:
             found = session.one(_HEAD_BEFORE, (stream, self.start)) if self.start else None
-            head = (int(found[0]), bytes(found[1])) if found else (-1, b"")
+            head = _head_of(found) if found else (-1, b"")
         if record.sequence != head[0] + 1:
             yield f"it is number {record.sequence} of {record.stream}, expected {head[0] + 1}"
         elif record.previous != head[1].hex():
             yield f"it does not continue the record before it in {record.stream}"
         self.heads[stream] = (record.sequence, leaf)
+
+
+def _head_of(row: tuple[Any, ...]) -> tuple[int, bytes]:
+    """Sequence and leaf of a stream's newest row; where they are of another type nothing can continue it."""
+    number, leaf = row[0], plain_bytes(row[1])
+    return (number, leaf) if isinstance(number, int) and leaf is not None else (-2, b"")
+
+
+def _whole(record: Record) -> Record:
+    """The record if every field has its type; one of :data:`UNREADABLE` else."""
+    texts = (record.record_id, record.stream, record.kind, record.previous, record.recorded_at, record.unique)
+    numbers = (record.sequence, record.attempt, record.ordinal, record.schema_version)
+    if not all(type(text) is str for text in texts) or not all(type(number) is int for number in numbers):
+        raise TypeError("a field has another type")
+    if not isinstance(record.payload, dict):
+        raise TypeError("the payload is not an object")
+    bytes.fromhex(record.previous)
+    parse_time(record.recorded_at)
+    if record.kind == "run.opened":
+        run_row(record)
+    if record.kind == "ledger.recovered":
+        int(record.payload["anchored_size"])
+    return record
 
 
 def _columns_that_differ(record: Record, row: tuple[Any, ...]) -> Iterator[str]:

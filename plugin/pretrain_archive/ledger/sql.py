@@ -181,4 +181,7 @@ def _is_due(session: Session) -> bool:
     if reading.size_of(session) - sealed >= SEAL_RECORDS:
         return True
     oldest = session.one(_OLDEST_UNSEALED, (sealed,))
-    return oldest is not None and parse_time(utc_now()) - parse_time(str(oldest[0])) >= SEAL_AGE
+    try:
+        return oldest is not None and parse_time(utc_now()) - parse_time(str(oldest[0])) >= SEAL_AGE
+    except ValueError:
+        return True  # an edited time: sealing names its row

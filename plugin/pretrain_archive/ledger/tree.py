@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Any
 
 from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.domain.merkle import Frontier, inclusion_proof, node_hash
 from pretrain_archive.ledger.engine import Session
+from pretrain_archive.ledger.rows import plain_bytes
 
 TILE = 256
 TILE_BITS = 8
@@ -80,10 +82,16 @@ class StoredTree:
                 if level
                 else self._session.all(_LEAVES, (first, last))
             )
-            rows = self._tiles[level, tile] = {int(number): bytes(value) for number, value in found}
+            rows = self._tiles[level, tile] = _hashes(found)
             if len(self._tiles) > _KEPT_TILES:
                 self._tiles.popitem(last=False)
         return rows
+
+
+def _hashes(rows: list[tuple[Any, ...]]) -> dict[int, bytes]:
+    """Hashes by number; what is no hash is left out, and so is missing."""
+    found = {int(number): plain_bytes(value) for number, value in rows}
+    return {number: value for number, value in found.items() if value is not None}
 
 
 def full_tile(hashes: list[bytes]) -> bytes:
@@ -111,7 +119,7 @@ def _completed(session: Session, level: int, number: int, fresh: Mapping[int, by
     known = {n: fresh[n] for n in range(first, last) if n in fresh}
     if len(known) < TILE:
         rows = session.all(_NODES, (level, first, last)) if level else session.all(_LEAVES, (first, last))
-        known = {int(n): bytes(value) for n, value in rows} | known
+        known = _hashes(rows) | known
     if len(known) != TILE:
         raise LedgerError(
             f"The log is damaged: {TILE - len(known)} hashes of level {level} before {last} are missing.",

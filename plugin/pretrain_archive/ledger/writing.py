@@ -14,6 +14,7 @@ from pretrain_archive.domain.errors import (
     BehindAnchorError,
     IdempotencyConflictError,
     InputError,
+    LedgerError,
     StreamMovedError,
 )
 from pretrain_archive.domain.identity import new_id, utc_now
@@ -22,7 +23,15 @@ from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.engine import Session
-from pretrain_archive.ledger.rows import checked_record, edge_rows, read_record, record_row, run_row
+from pretrain_archive.ledger.rows import (
+    VERIFY_HINT,
+    checked_record,
+    edge_rows,
+    plain_bytes,
+    read_record,
+    record_row,
+    run_row,
+)
 from pretrain_archive.ledger.tables import column_text, key_hash
 from pretrain_archive.ledger.tree import store_nodes
 
@@ -139,7 +148,7 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
     stream = column_text(draft.stream)
     if stream not in batch.heads:
         row = session.one(_HEAD, (stream,))
-        batch.heads[stream] = (int(row[0]), bytes(row[1]).hex()) if row else (-1, "")
+        batch.heads[stream] = _head(stream, row) if row else (-1, "")
     sequence, previous = batch.heads[stream]
     if draft.follows is not None and draft.follows != sequence:
         raise StreamMovedError(
@@ -195,6 +204,17 @@ def _body(draft: Draft) -> dict[str, Any]:
     return body
 
 
+def _head(stream: str, row: tuple[Any, ...]) -> tuple[int, str]:
+    """Sequence and hex leaf of the newest row of a stream."""
+    leaf = plain_bytes(row[1])
+    if not isinstance(row[0], int) or leaf is None:
+        raise LedgerError(
+            f"The newest record of {stream} has sequence {row[0]!r} and leaf {row[1]!r}: it was edited.",
+            hint=VERIFY_HINT,
+        )
+    return row[0], leaf.hex()
+
+
 def _by_key(session: Session, column: str, keys: Sequence[bytes]) -> dict[bytes, Record]:
     found: dict[bytes, Record] = {}
     for start in range(0, len(keys), _CHUNK):
@@ -236,7 +256,12 @@ def _refuse_taken(session: Session, item: Prepared, taken: Mapping[bytes, Record
 def _refuse_behind(session: Session, size: int, at_least: int) -> None:
     """Refuse where the database holds fewer records than its last checkpoint or this process has seen."""
     row = session.one(_LAST_CHECKPOINT)
-    signed = int(row[0]) if row else 0
+    if row and not isinstance(row[0], int):
+        raise LedgerError(
+            f"The last checkpoint in the database is over {row[0]!r} records, expected a number: it was edited.",
+            hint=VERIFY_HINT,
+        )
+    signed = row[0] if row else 0
     if size < max(signed, at_least):
         who = (
             f"its last checkpoint was signed over {signed}" if signed > size else f"{at_least} were seen here"
