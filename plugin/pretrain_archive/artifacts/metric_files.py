@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.storage.regular import open_regular
 
 MAX_BYTES = 64 * 1024 * 1024
 NotFinite = Literal["", "nan", "inf", "-inf"]
@@ -47,7 +48,7 @@ def finite(value: object) -> tuple[float | None, NotFinite]:
 def parse(raw: bytes, *, where: str) -> Parsed:
     """Read JSON, or JSON Lines; :class:`InputError` names ``where`` and the fault."""
     if len(raw) > MAX_BYTES:
-        raise InputError(where, f"{len(raw)} bytes", f"a metric file has at most {MAX_BYTES} bytes")
+        raise InputError(where, f"{len(raw)} bytes or more", f"a metric file has at most {MAX_BYTES} bytes")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -65,9 +66,13 @@ def parse(raw: bytes, *, where: str) -> Parsed:
 
 
 def read(path: Path) -> tuple[bytes, Parsed]:
-    """The bytes of a metric file and what they say; :class:`InputError` if it is missing or unreadable."""
+    """The bytes of a metric file and what they say; :class:`InputError` if it is missing or unreadable.
+
+    A link or pipe in its place is refused by name: what a link points to is not the program's output.
+    """
     try:
-        raw = path.read_bytes()
+        with open_regular(path) as file:
+            raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(
             "evaluation output",

@@ -22,6 +22,7 @@ class Attempt:
     accelerators: int
     resume_step: int | None
     target_steps: int | None
+    checkpoint_every: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

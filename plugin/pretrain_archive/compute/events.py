@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
+
+from pretrain_archive.storage.regular import open_regular
 
 MAX_LINE = 256 * 1024
 MAX_READ = 8 * 1024 * 1024
@@ -44,20 +47,25 @@ class Line:
 
 
 def read_lines(path: Path, place: Place, *, final: bool = False) -> tuple[list[Line], Place]:
-    """Read whole new lines; with ``final`` also a last line without its end. A missing file has no lines."""
+    """Read whole new lines; with ``final`` also a last line without its end. A missing file has no lines.
+
+    Raises ``NotRegularError`` for what is no regular file: a program could put a pipe there, and a reader that
+    waits for its writer watches nothing any more.
+    """
     try:
-        size = path.stat().st_size
-        lines: list[Line] = []
+        file = open_regular(path)
+    except FileNotFoundError:
+        return [], place
+    lines: list[Line] = []
+    with file:
+        size = os.fstat(file.fileno()).st_size
         if size < place.offset:
             lines.append(
                 Line(position=place.position, problem=f"the file was cut from {place.offset} to {size} bytes")
             )
             place = Place(base=place.position + 1)
-        with path.open("rb") as file:
-            file.seek(place.offset)
-            raw = file.read(MAX_READ)
-    except (FileNotFoundError, IsADirectoryError):
-        return [], place
+        file.seek(place.offset)
+        raw = file.read(MAX_READ)
     at = 0
     while (end := raw.find(b"\n", at)) >= 0:
         if not place.skipping:

@@ -39,6 +39,7 @@ from pretrain_archive.domain.identity import Ref, utc_now
 from pretrain_archive.domain.kinds import MetricPoint
 from pretrain_archive.domain.records import Draft, Edge, Relation
 from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.storage.regular import NotRegularError
 
 log = logging.getLogger(__name__)
 
@@ -89,18 +90,26 @@ class Ingest:
         """
         for source in (STATUS, EVENTS, STATUS):  # again: verifying a checkpoint may have taken long
             while True:
-                if not self.queues[source]:
-                    lines, self.places[source] = read_lines(
-                        self.paths[source], self.places[source], final=final
-                    )
-                    self.queues[source].extend(lines)
-                    if not lines:
-                        break
+                if not self.queues[source] and not self._read(source, final=final):
+                    break
                 while self.queues[source]:
                     self._take(source, self.queues[source][0])
                     self.queues[source].popleft()
+                if not final:  # one block a call: a program that writes without end must still be watched
+                    break
         if final or time.monotonic() - self.flushed >= self.flush_seconds:
             self.flush()
+
+    def _read(self, source: int, *, final: bool) -> bool:
+        """Read the next lines of a file; False if there are none, or if the file is none any more."""
+        try:
+            lines, place = read_lines(self.paths[source], self.places[source], final=final)
+        except NotRegularError as error:
+            self.seen.replaced = self.seen.replaced or f"{error.path.name} is {error.found}"
+            return False
+        self.places[source] = place
+        self.queues[source].extend(lines)
+        return bool(lines)
 
     def flush(self) -> None:
         """Append everything that waits."""
@@ -188,7 +197,8 @@ class Ingest:
         self.seen.step(event.step)
         if good:
             self.seen.checkpoints += 1
-            self.seen.last_checkpoint_step = event.step
+            saved = self.seen.last_checkpoint_step
+            self.seen.last_checkpoint_step = event.step if saved is None else max(saved, event.step)
         data = {"path": event.path, "tokens": event.tokens, "registered": good, "problem": problem}
         self._event(EVENTS, event.position, "checkpoint", data, step=event.step)
         self.flushed = 0.0  # not here: after the verification this line must never be taken again

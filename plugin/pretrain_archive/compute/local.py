@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,14 +14,14 @@ from contextlib import contextmanager
 from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
 from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
 from pretrain_archive.compute.intent import check_intent
-from pretrain_archive.compute.leftovers import end_leftovers
 from pretrain_archive.compute.log import LogTail
 from pretrain_archive.compute.outcome import Outcome, conclude
-from pretrain_archive.compute.recovery import STOP_FILE
+from pretrain_archive.compute.process import WrapperProcess, lay_out
+from pretrain_archive.compute.recovery import keep_stop
 from pretrain_archive.compute.seen import Writer
-from pretrain_archive.compute.spec import JobSpec, ProcessRequest, build_process, check_command
+from pretrain_archive.compute.spec import JobSpec, build_process
 from pretrain_archive.compute.stops import JobState, first_stop, rules_of
-from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import AttemptEnded, AttemptStarted, StopFired
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
 from pretrain_archive.ledger.port import Ledger
@@ -30,7 +29,6 @@ from pretrain_archive.ledger.port import Ledger
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
-END_SECONDS = 4.5
 FINAL_SECONDS = 15.0
 Progress = Callable[[str], None]
 ShouldStop = Callable[[], str]
@@ -50,7 +48,7 @@ class LocalLaunch:
         )
         self.on_checkpoint, self.progress, self.should_stop = on_checkpoint, progress, should_stop
         self.rules = rules_of(spec, evidence_seconds=evidence_seconds)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process = WrapperProcess(spec)
         self.killed = ""
         self.drift = ""
         self.fired: StopFired | None = None
@@ -62,7 +60,7 @@ class LocalLaunch:
     def kill(self, reason: str = "the task was asked to end") -> None:
         """Ask the whole tree for its end and return at once; nothing of it is alive four seconds later."""
         self.killed = self.killed or reason
-        self._signal()
+        self.process.ask()
 
     def run(self) -> AttemptEnded:
         """Start and watch the attempt; return how it ended, as the ledger holds it.
@@ -79,7 +77,7 @@ class LocalLaunch:
         )  # fmt: skip
         tail = LogTail(path=request.log)
         try:
-            self._prepare(request)
+            lay_out(self.spec, request)
         except InputError as error:  # the token is consumed: the attempt has an end, and it is known why
             outcome = Outcome(state="failed", reason=f"the program could not be started: {error}")
             append_end(self.writer, ended_payload(self._attempt(), outcome, ingest, tail))
@@ -87,44 +85,17 @@ class LocalLaunch:
         self.begin = time.monotonic()
         try:
             with _termination(self.kill):
-                self._start(request)
+                self.process.start(request, unwanted=lambda: self.killed)
                 self._watch(ingest, tail)
-                self._finish_process()
+                self.process.end()
         except BaseException as error:
             self.killed = self.killed or f"the task broke off while it watched the job: {error!r:.500}"
-            self._finish_process()
+            self.process.end()
             self._try_to_end(ingest, tail)
             raise
         return self._end(ingest, tail)
 
     # -- start ---------------------------------------------------------------------------------------
-
-    def _prepare(self, request: ProcessRequest) -> None:
-        spec = self.spec
-        spec.work_folder.mkdir(parents=True, exist_ok=True)
-        check_command(spec.command, folder=spec.folder, path=request.environment.get("PATH"))
-        try:
-            request.status.open("xb").close()
-        except FileExistsError:
-            raise RefusedError(
-                f"no process was started: attempt {spec.attempt} was started before in {spec.work_folder}",
-                hint="A launch token starts one process once; consume a new one for the next attempt.",
-            ) from None
-        spec.checkpoint_folder.mkdir(parents=True, exist_ok=True)
-        for path, content in request.files.items():
-            path.write_bytes(content)
-        request.events.touch()
-
-    def _start(self, request: ProcessRequest) -> None:
-        if self.killed:
-            return
-        with request.log.open("ab") as raw:
-            self.process = subprocess.Popen(
-                request.argv, env=dict(request.environment), cwd=request.folder, stdin=subprocess.DEVNULL,
-                stdout=raw, stderr=subprocess.STDOUT, start_new_session=True, close_fds=True,
-            )  # fmt: skip
-        if self.killed:  # a signal between the two lines above
-            self._signal()
 
     def _announce(self, ingest: Ingest) -> None:
         """Write ``attempt.started`` with what was asked for and what is there, in one record."""
@@ -160,9 +131,10 @@ class LocalLaunch:
 
     def _watch(self, ingest: Ingest, tail: LogTail) -> None:
         steps = 0
-        while self.process is not None and self.process.poll() is None:
+        while self.process.running and not self.process.overdue:
             self._show(tail)
             self._ingest(ingest)
+            ingest.seen.replaced = ingest.seen.replaced or tail.replaced
             if ingest.seen.progress_steps > steps:
                 steps, self.progress_at = ingest.seen.progress_steps, self._seconds()
             self._check(ingest)
@@ -199,20 +171,20 @@ class LocalLaunch:
             seconds=self._seconds(), attempt=self.spec.attempt, last_step=seen.last_step,
             last_checkpoint_step=seen.last_checkpoint_step, progress_at=self.progress_at,
             worst_loss=seen.worst_loss, evidence_failing_since=self._silent_since(ingest),
+            evidence_replaced=seen.replaced,
         )  # fmt: skip
         self.fired = first_stop(self.rules, state)
         blocking = [d["field"] for d in seen.differences if d["grade"] == "blocking"]
         if self.fired:
             log.warning("stop rule %s: %s, limit %s", self.fired.rule, self.fired.observed, self.fired.limit)
             self.pending.append(self.writer.draft(self.fired, 0))
-            stop = self.fired.model_dump_json()  # for a recovery, should the ledger stay out of reach
-            (self.spec.work_folder / STOP_FILE).write_text(stop, encoding="utf-8")
+            keep_stop(self.spec.work_folder, self.fired)
         elif self.spec.drift == "stop" and blocking:
             self.drift = ", ".join(blocking[:10])
         elif reason := self.should_stop():
             self.killed = reason
         if self.fired or self.drift or self.killed:
-            self._signal()
+            self.process.ask()
 
     def _silent_since(self, ingest: Ingest) -> float | None:
         """Since when the ledger cannot be written, or the wrapper writes no heartbeats (its disk is full)."""
@@ -228,26 +200,11 @@ class LocalLaunch:
     def _seconds(self) -> float:
         return time.monotonic() - self.begin
 
-    def _signal(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-
-    def _finish_process(self) -> None:
-        """Wait for the wrapper to end the tree; if it cannot, end the tree from here."""
-        if self.process is None:
-            return
-        self._signal()
-        try:
-            self.process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        end_leftovers(self.spec.run_uid, self.spec.attempt, grace=0.0)
-
     def _end(self, ingest: Ingest, tail: LogTail) -> AttemptEnded:
         """Write the rest and the end; a ledger out of reach is tried for a while, a killed task has no time."""
         end = time.monotonic() + (0 if self.killed else FINAL_SECONDS)
         self._show(tail, final=True)
+        ingest.seen.replaced = ingest.seen.replaced or tail.replaced
         while True:
             try:
                 return self._write_end(ingest, tail)
@@ -261,7 +218,7 @@ class LocalLaunch:
         self._ingest(ingest, final=True)
         outcome = conclude(
             ingest.seen, target_steps=self.spec.target_steps, fired=self.fired, killed=self.killed,
-            drift=self.drift, wrapper_code=self.process.returncode if self.process else None,
+            drift=self.drift, wrapper_code=self.process.code, checkpoint_every=self.spec.checkpoint_every,
         )  # fmt: skip
         payload = ended_payload(self._attempt(), outcome, ingest, tail)
         summary = ingest.summary()

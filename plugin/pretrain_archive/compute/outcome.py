@@ -1,9 +1,18 @@
-"""What an attempt's end means: pure, the same for a launch that watched it and for one that found it later."""
+"""What an attempt's end means: pure, the same for a launch that watched it and for one that found it later.
+
+What cannot be seen from outside a program, and is not claimed:
+
+- A child that the program itself waited for: its exit code went to the program. The wrapper sees the failure of
+  an orphan only (a child whose parent ended before it), and such a failure outweighs marker and step.
+- A failure that the program caught, and work that it left out: the end marker and the steps are its own word.
+  What they are worth is decided by the checkpoints, which are read and hashed elsewhere.
+- Exit codes of processes that were ended together with a stopped or killed wrapper.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pretrain_archive.compute.seen import Seen
@@ -23,40 +32,35 @@ class Outcome:
     signal: int | None = None
 
 
-def conclude(  # noqa: PLR0911 (one line a way to end)
+def conclude(
     seen: Seen, *, target_steps: int | None, fired: StopFired | None = None, killed: str = "",
-    drift: str = "", wrapper_code: int | None = None,
+    drift: str = "", wrapper_code: int | None = None, checkpoint_every: int | None = None,
 ) -> Outcome:  # fmt: skip
     """Judge an attempt by its evidence.
 
     ``killed`` says who asked this process for the end, ``drift`` which forbidden difference stopped the job,
-    ``wrapper_code`` is the wrapper's return code if it was seen. Only exit code 0 *and* the end marker (or the
+    ``wrapper_code`` is the wrapper's return code if it was seen, ``checkpoint_every`` how often the configuration
+    wants a checkpoint (a completion without any says so; whether it counts is decided where checkpoints are
+    registered). Only exit code 0 *and* the end marker (or the
     target step) are a completion.
     """
     ended = seen.ended or {}
     how = Ended(exit_code=_whole(ended.get("exit_code")), signal=_whole(ended.get("signal")))
-    if fired is not None:
-        return how.outcome("stopped", f"stop rule {fired.rule}: {fired.observed}, limit {fired.limit}")
-    if drift:
-        return how.outcome("stopped", f"the environment is not the signed one: {drift}")
-    if killed:
-        return how.outcome("interrupted", killed)
+    if asked := _asked(seen, how, fired=fired, killed=killed, drift=drift):
+        return asked
     if not ended:
         if wrapper_code is None:
             return how.outcome("lost", "the worker vanished; its wrapper left no end")
         return how.outcome("failed", f"the wrapper ended without a report (return code {wrapper_code})")
-    match ended.get("reason"):
-        case "parent_lost":
-            return how.outcome("lost", "the worker was killed; the job was ended with it")
-        case "signal":
-            return how.outcome("interrupted", "the job was asked to end by a signal")
-        case "deadline":
-            return how.outcome("stopped", "the time limit of the wrapper was reached")
-        case "not_started":
-            return how.outcome(
-                "failed", f"the program could not be started: {seen.problem or 'no reason given'}"
-            )
-    return _exited(seen, how, hidden=ended.get("hidden_failures") or [], target=target_steps)
+    if broken_off := _broken_off(seen, how, ended.get("reason")):
+        return broken_off
+    outcome = _exited(seen, how, hidden=ended.get("hidden_failures") or [], target=target_steps)
+    if outcome.state == "completed" and checkpoint_every and not seen.checkpoints:
+        missing = (
+            f"no verified checkpoint was reported, although one every {checkpoint_every} steps is configured"
+        )
+        return replace(outcome, reason=f"{outcome.reason}; {missing}")
+    return outcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +73,36 @@ class Ended:
     def outcome(self, state: State, reason: str) -> Outcome:
         """An outcome with this exit status."""
         return Outcome(state=state, reason=reason, exit_code=self.exit_code, signal=self.signal)
+
+
+def _asked(seen: Seen, how: Ended, *, fired: StopFired | None, killed: str, drift: str) -> Outcome | None:
+    """The end that this side wanted, or that the evidence itself forbids to be believed."""
+    if fired is not None:
+        return how.outcome("stopped", f"stop rule {fired.rule}: {fired.observed}, limit {fired.limit}")
+    if drift:
+        return how.outcome("stopped", f"the environment is not the signed one: {drift}")
+    if killed:
+        return how.outcome("interrupted", killed)
+    if seen.replaced:
+        return how.outcome(
+            "failed", f"the program destroyed its evidence: {seen.replaced}, not a regular file"
+        )
+    return None
+
+
+def _broken_off(seen: Seen, how: Ended, reason: object) -> Outcome | None:
+    """The end that the wrapper brought about, None if the program ended by itself."""
+    match reason:
+        case "parent_lost":
+            return how.outcome("lost", "the worker was killed; the job was ended with it")
+        case "signal":
+            return how.outcome("interrupted", "the job was asked to end by a signal")
+        case "deadline":
+            return how.outcome("stopped", "the time limit of the wrapper was reached")
+        case "not_started":
+            why = seen.problem or "no reason given"
+            return how.outcome("failed", f"the program could not be started: {why}")
+    return None
 
 
 def _exited(seen: Seen, how: Ended, *, hidden: Sequence[Mapping[str, Any]], target: int | None) -> Outcome:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
+from pretrain_archive.compute.events import MAX_LINE
 from pretrain_archive.compute.ingest import Ingest, OnCheckpoint
 from pretrain_archive.compute.leftovers import end_leftovers
 from pretrain_archive.compute.log import LogTail
@@ -27,6 +28,7 @@ from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.training import target_steps
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.storage.regular import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +79,14 @@ def _close(
     )  # fmt: skip
     ingest.poll(final=True)
     tail = LogTail(path=folder / "log.txt")
-    for _ in tail.blocks():
+    for _ in tail.blocks(final=True):
         pass
+    ingest.seen.replaced = ingest.seen.replaced or tail.replaced
     attempt = _attempt(view, number)
     fired = _fired(folder)
-    outcome = conclude(ingest.seen, target_steps=attempt.target_steps, fired=fired)
+    outcome = conclude(
+        ingest.seen, target_steps=attempt.target_steps, fired=fired, checkpoint_every=attempt.checkpoint_every,
+    )  # fmt: skip
     drafts = [draft for draft in (ingest.summary(),) if draft]
     if fired and not any(r.kind == "stop.fired" and r.attempt == number for r in view.records):
         drafts.append(writer.draft(fired, 0))
@@ -98,14 +103,30 @@ def _attempt(view: RunView, number: int) -> Attempt:
         accelerators=declared.budget.accelerators if declared else requested,
         resume_step=started.resume_step if started else None,
         target_steps=target_steps(declared.configuration) if declared else None,
+        checkpoint_every=declared.checkpoints.every_steps if declared else None,
     )
+
+
+def keep_stop(folder: Path, fired: StopFired) -> None:
+    """Keep a stop rule that fired beside the attempt, for a recovery, should the ledger stay out of reach.
+
+    The folder is the program's too: the file is made new, so that no pipe or link in its place is written to.
+    """
+    path = folder / STOP_FILE
+    try:
+        path.unlink(missing_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(fired.model_dump_json())
+    except OSError as error:
+        log.warning("the stop rule cannot be kept beside the attempt: %s", error)
 
 
 def _fired(folder: Path) -> StopFired | None:
     """The stop rule that had fired and perhaps could not be written to the ledger."""
     try:
-        return StopFired.model_validate(json.loads((folder / STOP_FILE).read_bytes()))
-    except (OSError, ValueError, ValidationError):
+        with open_regular(folder / STOP_FILE) as file:
+            return StopFired.model_validate(json.loads(file.read(MAX_LINE)))
+    except (OSError, ValueError, ValidationError, RecursionError):
         return None
 
 

@@ -43,7 +43,11 @@ class Writer:
 
 @dataclass(kw_only=True)
 class Seen:
-    """What an attempt reported so far."""
+    """What an attempt reported so far.
+
+    ``checkpoints`` and ``last_checkpoint_step`` count verified ones only, the highest step, whatever order the
+    program told them in. ``replaced`` names a file of the evidence in whose place lies something else.
+    """
 
     first_step: int | None = None
     last_step: int | None = None
@@ -59,6 +63,7 @@ class Seen:
     program: Mapping[str, Any] | None = None
     ended: Mapping[str, Any] | None = None
     problem: str = ""
+    replaced: str = ""
     last_heartbeat: float | None = None
     first_at: datetime | None = None
     last_at: datetime | None = None

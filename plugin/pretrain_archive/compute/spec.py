@@ -69,6 +69,12 @@ class JobSpec:
             )  # fmt: skip
 
     @property
+    def checkpoint_every(self) -> int | None:
+        """After how many steps the configuration wants a checkpoint, None where it does not say."""
+        every = self.configuration.get("checkpoint_every")
+        return every if isinstance(every, int) and not isinstance(every, bool) and every > 0 else None
+
+    @property
     def folder(self) -> Path:
         """The working folder of the program."""
         return self.program_folder or self.work_folder

@@ -16,7 +16,8 @@ class JobState:
 
     ``progress_at`` is when the highest step last rose (a chatty log is no progress). ``worst_loss`` is the
     highest loss so far, or one that is not finite (step, value). ``evidence_failing_since`` is when writing
-    evidence began to fail, None while it works.
+    evidence began to fail, None while it works. ``evidence_replaced`` names a file of the evidence in whose place
+    lies something else.
     """
 
     seconds: float
@@ -26,6 +27,7 @@ class JobState:
     progress_at: float = 0.0
     worst_loss: tuple[int, float] | None = None
     evidence_failing_since: float | None = None
+    evidence_replaced: str = ""
 
     def fired(self, rule: str, observed: str, limit: str) -> StopFired:
         """The record of a rule that ended the job."""
@@ -129,6 +131,8 @@ class EvidenceLost:
 
     def check(self, state: JobState) -> StopFired | None:
         """See :class:`StopRule`."""
+        if state.evidence_replaced:
+            return state.fired("evidence", state.evidence_replaced, "a regular file")
         if state.evidence_failing_since is None:
             return None
         failing = state.seconds - state.evidence_failing_since

@@ -148,13 +148,14 @@ def _run_program(
     }
     caller.say(f"evaluating {checkpoint.name} with {' '.join(command)}")
     wrapped = [sys.executable, str(WRAPPER), "--status", str(status), "--", *command]
-    with log.open("wb") as raw:
+    with log.open("w+b") as raw:
         process = subprocess.Popen(
             wrapped, stdout=raw, stderr=subprocess.STDOUT, env=environment, cwd=scratch
         )
         hold(process)
         code = process.wait()
-    tail = log.read_bytes()[-LOG_TAIL:].decode("utf-8", "replace")
+        raw.seek(max(0, raw.seek(0, os.SEEK_END) - LOG_TAIL))  # not by its name: the program could replace it
+        tail = raw.read(LOG_TAIL).decode("utf-8", "replace")
     caller.say(tail)
     if code != 0:
         last = tail.strip().splitlines()[-1:] or [""]

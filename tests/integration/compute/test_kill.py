@@ -236,7 +236,7 @@ def test_a_killed_wrapper_is_a_failure_and_leaves_nothing(job: Job) -> None:
     folder = job.root / "tree"
     running = Running(job.launch(job.spec(command=(sys.executable, str(ASSETS / "tree.py"), str(folder)))))
     pids = tree_pids(folder)
-    os.kill(running.launch.process.pid, signal.SIGKILL)
+    os.kill(running.launch.process.popen.pid, signal.SIGKILL)
     ended = running.ended()
 
     assert "failed" == ended.state
@@ -251,7 +251,7 @@ def test_kill_before_the_start_starts_nothing(job: Job) -> None:
     ended = launch.run()
 
     assert ("interrupted", "asked early", None) == (ended.state, ended.reason, ended.last_step)
-    assert launch.process is None
+    assert launch.process.popen is None
 
 
 def test_an_error_in_the_task_ends_the_tree(job: Job) -> None:
