@@ -15,6 +15,7 @@ from pretrain_archive.domain.merkle import Frontier
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.checks import Chain, Row, rows_of
 from pretrain_archive.ledger.engine import Database
+from pretrain_archive.ledger.guards import missing_guards
 from pretrain_archive.ledger.port import Audit, Finding
 from pretrain_archive.ledger.reading import size_of
 from pretrain_archive.ledger.rows import edge_rows, plain_bytes, run_row
@@ -112,12 +113,18 @@ def audit(database: Database, *, anchors: Sequence[Anchor], keys: Sequence[Verif
     _compare_projections(database, walk, [], at, None)
     _compare_nodes(database, walk)
     soft = _compare_statements(walk, sources, size, keys)
+    walk.findings += database.attempt(lambda: _guards(database))
     return _verdict(walk, sources, size, keys, soft)
 
 
 def _size(database: Database) -> int:
     with database.transaction() as session:
         return size_of(session)
+
+
+def _guards(database: Database) -> list[Finding]:
+    with database.transaction() as session:
+        return missing_guards(session)
 
 
 def _compare_projections(
@@ -194,6 +201,8 @@ def _compare_statements(
         walk.findings.extend(
             source.contradictions(walk.roots, walk.ids, size=size, recoveries=walk.recoveries)
         )
+        if source is not sources[0]:
+            walk.findings.extend(source.unknown_to(sources[0], walk.roots, walk.recoveries, keys))
     return soft
 
 

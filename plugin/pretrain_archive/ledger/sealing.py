@@ -19,13 +19,14 @@ from pretrain_archive.ledger.checks import Chain, rows_of
 from pretrain_archive.ledger.engine import SEAL_LOCK, Database, Session, sqlite_path
 from pretrain_archive.ledger.port import RewrittenError, SignedCheckpoint
 from pretrain_archive.ledger.reading import size_of
-from pretrain_archive.ledger.rows import checked_record
+from pretrain_archive.ledger.rows import checked_record, plain_bytes
 from pretrain_archive.ledger.signing import Signer, VerifyKey, parse_checkpoint
 from pretrain_archive.ledger.standing import Lost, believed, refuse_tail, standing
 from pretrain_archive.ledger.tree import StoredTree
 
 log = logging.getLogger(__name__)
 
+_FIRST = "SELECT leaf FROM pretrain_archive_record WHERE position = 0"
 _LAST = "SELECT number, note FROM pretrain_archive_checkpoint ORDER BY number DESC LIMIT 1"
 _INSERT = (
     "INSERT INTO pretrain_archive_checkpoint (number, size, root, signed_at, note) VALUES (?, ?, ?, ?, ?)"
@@ -108,8 +109,10 @@ def read_lost(database: Database) -> Lost:
     return database.attempt(read)
 
 
-def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey], *, tail: bool = True) -> None:
-    """Compare the largest believed checkpoint of one anchor with the database; one out of reach is logged.
+def check_anchor(
+    database: Database, anchor: Anchor, keys: Sequence[VerifyKey], *, tail: bool = True
+) -> SignedCheckpoint | None:
+    """Compare the largest believed checkpoint of one anchor with the database and return it; one out of reach is logged.
 
     ``BehindAnchorError`` where the database does not hold it, ``AnchorTailError`` (unless ``tail`` is False) where
     the anchor ends with what no known key signed.
@@ -118,7 +121,7 @@ def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey], 
         found = standing(anchor, keys, lost=read_lost(database))
     except AnchorError as problem:
         log.warning("The anchor %s cannot be reached and was not compared: %s", anchor.name, problem)
-        return
+        return None
     newest = found.checkpoint
 
     def compare() -> None:
@@ -129,6 +132,7 @@ def check_anchor(database: Database, anchor: Anchor, keys: Sequence[VerifyKey], 
     database.attempt(compare)
     if tail:
         refuse_tail(anchor, found)
+    return newest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,9 +158,8 @@ def seal(
     ``tail`` False is for a recovery, which signs for what stands at the end of an anchor.
     """
     with seal_lock(database):
-        for anchor in anchors:
-            check_anchor(database, anchor, keys, tail=tail)
-        state = database.attempt(lambda: _state(database, keys))
+        held = [check_anchor(database, anchor, keys, tail=tail) for anchor in anchors]
+        state = database.attempt(lambda: _state(database, keys, held))
         if state.last is not None and state.last.size == state.size:
             checkpoint = state.last
         else:
@@ -167,13 +170,13 @@ def seal(
         return checkpoint
 
 
-def _state(database: Database, keys: Sequence[VerifyKey]) -> _State:
+def _state(database: Database, keys: Sequence[VerifyKey], held: Sequence[SignedCheckpoint | None]) -> _State:
     """The last checkpoint, proved to be about this log, and the log's size."""
     with database.transaction() as session:
         size = size_of(session)
         found = last_checkpoint(session)
         if found is None:
-            return _State(number=0, origin=f"pretrain-archive/{secrets.token_hex(8)}", last=None, size=size)
+            return _State(number=0, origin=_origin(session, held), last=None, size=size)
         number, last = found
         if not believed(last, keys):
             raise LedgerError(
@@ -183,6 +186,22 @@ def _state(database: Database, keys: Sequence[VerifyKey]) -> _State:
             return _State(number=number, origin=last.origin, last=None, size=size)
         check_against(session, last, source=f"checkpoint {number} in the database")
         return _State(number=number, origin=last.origin, last=last, size=size)
+
+
+def _origin(session: Session, held: Sequence[SignedCheckpoint | None]) -> str:
+    """The name of a log that has no checkpoint row: bound to the log, so that removed rows make no new one.
+
+    What an anchor holds of this log has it; else it follows from the first record. An empty log has no record
+    to be told apart by: it gets a name by chance, and keeps it as its checkpoint stands.
+    """
+    for checkpoint in held:
+        if checkpoint is not None and not superseded(session, checkpoint):
+            return checkpoint.origin
+    row = session.one(_FIRST)
+    leaf = plain_bytes(row[0]) if row else secrets.token_bytes(8)
+    if leaf is None:
+        raise LedgerError("The log was not sealed: the leaf of its first record was edited.", hint=_HINT)
+    return f"pretrain-archive/{leaf[:8].hex()}"
 
 
 def _bring_forward(database: Database, start: int, size: int) -> Frontier:

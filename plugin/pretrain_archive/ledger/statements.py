@@ -91,6 +91,30 @@ class Source:
                     yield Finding(record_id=ids.get(good) or self.name, position=good, problem=problem)
                 return
 
+    def unknown_to(
+        self,
+        database: Source,
+        roots: Mapping[int, str],
+        recoveries: Sequence[Recovery],
+        keys: Sequence[VerifyKey],
+    ) -> Iterator[Finding]:
+        """Entries that fit the log and have no row in the database, where each was stored before it was published.
+
+        What does not fit is a contradiction and named there.
+        """
+        known = {entry.text for entry in database.entries}
+        for index, entry in enumerate(self.entries):
+            if entry.text in known or roots.get(entry.size) != entry.root:
+                continue
+            if (keys and signed_by(entry.text, keys) is None) or self._recovered(index, roots, recoveries):
+                continue
+            known.add(entry.text)
+            yield Finding(
+                record_id=self.name,
+                position=entry.size,
+                problem=f"its checkpoint over {entry.size} records is not among those in the database: it was removed",
+            )
+
     def _recovered(self, index: int, roots: Mapping[int, str], recoveries: Sequence[Recovery]) -> bool:
         """Whether a recovery, sealed later in this source, took the place of the entry at ``index``."""
         for recovery in recoveries:
@@ -132,6 +156,7 @@ def database_source(database: Database) -> Source:
 
     entries: list[SignedCheckpoint] = []
     problems: list[Finding] = []
+    notes: dict[str, object] = {}
     for place, (number, size, root, note) in enumerate(database.attempt(read), start=1):
         name = f"checkpoint {number}"
         try:
@@ -139,8 +164,12 @@ def database_source(database: Database) -> Source:
         except ValueError as problem:
             problems.append(Finding(record_id=name, problem=f"its text is damaged: {problem}"))
             continue
+        if (double := notes.setdefault(str(note), number)) != number:
+            problems.append(Finding(record_id=name, problem=f"it is a copy of checkpoint {double}"))
         if number != place:
-            problems.append(Finding(record_id=name, problem=f"expected number {place}: one was removed"))
+            problems.append(
+                Finding(record_id=name, problem=f"expected number {place}: one was removed or added")
+            )
         if (size, root) != (entry.size, entry.root):
             problems.append(Finding(record_id=name, problem="its columns are not those of its signed text"))
         if entries and entry.origin != entries[0].origin:

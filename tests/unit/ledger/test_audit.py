@@ -454,3 +454,68 @@ def test_clock_that_went_back_is_reported(place: Place, monkeypatch: pytest.Monk
 
     assert ("verified", [1]) == (result.verdict, [f.position for f in result.findings])
     assert result.findings[0].problem.startswith("clock: recorded ")
+
+
+def test_removed_checkpoint_rows_are_reported_and_the_origin_stays(place: Place, filled: SqlLedger) -> None:
+    """Without its checkpoint rows the log keeps its name, and the anchor's entries say what is missing."""
+    origin = filled.seal().origin
+    with as_owner(place) as session:
+        delete("checkpoint", "1 = 1")(session)
+    for _ in range(2):
+        removed = [f for f in filled.audit().findings if "is not among those in the database" in f.problem]
+        assert [100, 300, COUNT] == [finding.position for finding in removed]
+        filled.append([draft(9000)])
+        assert origin == place.open().seal().origin
+
+
+def test_origin_follows_from_the_first_record(place: Place) -> None:
+    """Also where no anchor remembers it, removed rows bring no new name."""
+    ledger = place.open(anchors=())
+    ledger.append([draft(0)])
+    origin = ledger.seal().origin
+    with as_owner(place) as session:
+        delete("checkpoint", "1 = 1")(session)
+    ledger.append([draft(1)])
+    assert origin == ledger.seal().origin
+
+
+def test_last_checkpoint_row_that_was_removed_is_reported(place: Place, filled: SqlLedger) -> None:
+    """The numbers of what is left fit; only the anchor knows of the last."""
+    with as_owner(place) as session:
+        delete("checkpoint", "number = 2")(session)
+    (finding,) = filled.audit().findings
+    assert (300, place.anchor.name) == (finding.position, finding.record_id)
+
+
+def test_copied_checkpoint_row_is_reported(place: Place, filled: SqlLedger) -> None:
+    """A row that repeats an older one is named."""
+    with as_owner(place) as session:
+        session.run(
+            "INSERT INTO pretrain_archive_checkpoint "
+            "SELECT 3, size, root, signed_at, note FROM pretrain_archive_checkpoint WHERE number = 1"
+        )
+    assert ["it is a copy of checkpoint 1"] == [f.problem for f in filled.audit().findings]
+
+
+def test_missing_triggers_are_reported(place: Place, filled: SqlLedger) -> None:
+    """A database that no longer refuses changes is named table by table, also where a trigger does nothing."""
+    with as_owner(place, restore=False):
+        pass
+    found = filled.audit()
+    tables = ["record", "run", "edge", "node", "checkpoint"]
+    assert ("changed", [f"table {name}" for name in tables]) == (
+        found.verdict,
+        [finding.record_id for finding in found.findings],
+    )
+
+
+def test_disarmed_trigger_is_reported(place: Place, filled: SqlLedger) -> None:
+    """The right name alone refuses nothing."""
+    table = "pretrain_archive_run"
+    with Database(place.url).transaction() as session:
+        if place.is_sqlite:
+            session.run(f"DROP TRIGGER {table}_no_update")
+            session.run(f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} BEGIN SELECT 1; END")
+        else:
+            session.run(f"ALTER TABLE {table} DISABLE TRIGGER {table}_append_only")
+    assert ["table run"] == [finding.record_id for finding in filled.audit().findings]
