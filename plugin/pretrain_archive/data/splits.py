@@ -1,8 +1,9 @@
 """Divide a snapshot into training and validation documents.
 
 The part follows from the document's content digest and the seed alone, so exact duplicates always fall on the
-same side, and a document keeps its side when others come or go. Documents without a byte and symbolic links
-are in neither part.
+same side, and a document keeps its side when others come or go. Symbolic links are in neither part, nor are files of
+which the quality check reads no document (empty, blank, a container such as gzip or parquet, not UTF-8): they are
+counted by kind in the list's header and in the record's method.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Literal, Self, cast
 
 from pretrain_archive.data import layout
-from pretrain_archive.data.hashing import hash_stream
+from pretrain_archive.data.hashing import hash_stream, in_order
 from pretrain_archive.data.lines import with_header
-from pretrain_archive.data.manifest import read_entries
-from pretrain_archive.data.snapshots import open_manifest, snapshot_ref
+from pretrain_archive.data.manifest import Entry
+from pretrain_archive.data.quality.documents import Shard, kind_not_read
+from pretrain_archive.data.shards import of_snapshot
+from pretrain_archive.data.snapshots import snapshot_ref
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
@@ -72,32 +76,26 @@ def create_split(
         raise InputError("validation_fraction", validation_fraction, "is not between 0 and 1")
     reference = f"{snapshot.name}@{snapshot.version}"
     with cast("BinaryIO", tempfile.TemporaryFile()) as spool:
-        counts = _divide(store, snapshot, seed=seed, fraction=validation_fraction, spool=spool)
-        _refuse_empty(counts, seed, validation_fraction)
+        counts, not_read = _divide(store, snapshot, seed=seed, fraction=validation_fraction, spool=spool)
+        _refuse_empty(counts, not_read, seed=seed, fraction=validation_fraction)
         facts = {"snapshot": reference, "seed": seed, "validation_fraction": validation_fraction}
-        header = canonical_bytes({"format": FORMAT, "method": METHOD, **facts, **counts}) + b"\n"
+        method = _method(not_read)
+        header = {"format": FORMAT, "method": method, "not_read": not_read, **facts, **counts}
         spool.seek(0)
-        listed, digest = with_header(header, spool)
+        listed, digest = with_header(canonical_bytes(header) + b"\n", spool)
+    key = split_key(digest)
     with listed:
-        store.put_if_absent(split_key(digest), listed)
+        store.put_if_absent(key, listed)
     payload = SplitCreated(
-        method=METHOD,
-        **facts,
-        split_uri=store.location(split_key(digest)),
-        split_digest=digest,
-        **counts,
+        method=method, **facts, split_uri=store.location(key), split_digest=digest, **counts
     )
     if ledger is not None:
-        draft = Draft(
-            stream=stream or f"data/{snapshot.name}",
-            kind="split.created",
-            payload=payload.to_json(),
-            actor=actor,
-            origin=origin,
-            attempt=attempt,
-            edges=_edges(payload, snapshot, stream),
-        )
-        ledger.append([draft])
+        where = stream or f"data/{snapshot.name}"
+        edges = _edges(payload, snapshot, stream)
+        ledger.append([
+            Draft(stream=where, kind="split.created", payload=payload.to_json(), actor=actor, origin=origin,
+                  attempt=attempt, edges=edges)
+        ])  # fmt: skip
     return payload
 
 
@@ -133,26 +131,42 @@ def part_of(digest: str, *, seed: int, fraction: float) -> Part:
 
 def _divide(
     store: ObjectStore, snapshot: SnapshotCreated, *, seed: int, fraction: float, spool: BinaryIO
-) -> dict[str, int]:
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Write the documents into ``spool``; return counts of the parts and of what was not read, by kind."""
     counts = dict.fromkeys(("train_documents", "train_bytes", "validation_documents", "validation_bytes"), 0)
-    with open_manifest(store, snapshot.manifest_digest) as stream:
-        for entry in read_entries(stream):
-            if entry.size == 0:
-                continue
-            part = part_of(entry.sha256, seed=seed, fraction=fraction)
-            counts[f"{part}_documents"] += 1
-            counts[f"{part}_bytes"] += entry.size
-            spool.write(SplitEntry(path=entry.path, size=entry.size, sha256=entry.sha256, split=part).line())
-    return counts
+    not_read: Counter[str] = Counter()
+    for entry, kind in in_order(_looked_at, of_snapshot(store, snapshot)):
+        if kind:
+            not_read[kind] += 1
+            continue
+        part = part_of(entry.sha256, seed=seed, fraction=fraction)
+        counts[f"{part}_documents"] += 1
+        counts[f"{part}_bytes"] += entry.size
+        spool.write(SplitEntry(path=entry.path, size=entry.size, sha256=entry.sha256, split=part).line())
+    return counts, dict(sorted(not_read.items()))
 
 
-def _refuse_empty(counts: dict[str, int], seed: int, fraction: float) -> None:
+def _looked_at(file: tuple[Entry, Shard]) -> tuple[Entry, str]:
+    entry, shard = file
+    return entry, kind_not_read(shard)
+
+
+def _method(not_read: dict[str, int]) -> str:
+    return f"{METHOD}; {_told(not_read)}" if not_read else METHOD
+
+
+def _told(not_read: dict[str, int]) -> str:
+    return "files without a document: " + ", ".join(f"{count} {kind}" for kind, count in not_read.items())
+
+
+def _refuse_empty(counts: dict[str, int], not_read: dict[str, int], *, seed: int, fraction: float) -> None:
+    told = f"; {_told(not_read)}" if not_read else ""
     for part in ("train", "validation"):
         if not counts[f"{part}_documents"]:
             raise InputError(
                 "validation_fraction",
                 fraction,
-                f"leaves no {part} document with seed {seed}",
+                f"leaves no {part} document with seed {seed}{told}",
                 hint="Choose another fraction or seed, or add documents.",
             )
 

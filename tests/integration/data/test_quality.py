@@ -74,7 +74,10 @@ def test_clean_data_passes_every_gate(store, snap, ledger, tmp_path):
         pytest.param(
             {b"x/%d.txt" % i: PROSE % i for i in range(25)}, {}, "exact_duplicates", 25 / 125, id="duplicates"
         ),
-        pytest.param({b"x/%d" % i: b"\0%d" % i for i in range(25)}, {}, "cleanliness", 25 / 125, id="nul"),
+        pytest.param({b"x/%d" % i: b"\0%d" % i for i in range(25)}, {}, "format", 25 / 125, id="binary"),
+        pytest.param(
+            {b"x/%d" % i: b"\x01%d" % i for i in range(25)}, {}, "cleanliness", 25 / 125, id="control"
+        ),
         pytest.param(
             {b"x/r%d" % i: b"the same %d\n" % i * 200 for i in range(25)},
             {},

@@ -11,6 +11,8 @@ from tests.support.data_track import ACTOR, AWKWARD_NAMES, FOREIGN_NAMES, number
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.materialise import materialise
+from pretrain_archive.data.quality.check import check_quality
+from pretrain_archive.data.quality.suite import Limits
 from pretrain_archive.data.splits import create_split, read_split, split_key
 from pretrain_archive.domain.errors import ArchiveError, InputError
 
@@ -145,3 +147,35 @@ def test_a_changed_split_list_is_refused(files, snap, split, tmp_path):
 
     with pytest.raises(ArchiveError, match="differs from its digest"):
         list(read_split(files, made))
+
+
+@pytest.mark.requirement("R044", "R046")
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+def test_split_and_quality_share_one_list(store, snap, split, tmp_path, mode):
+    """What quality cannot read is no document of the split; both say how many files of which kind that are."""
+    odd = {
+        b"cut.jsonl.gz": b"\x1f\x8b\x08\0",
+        b"two.gz": b"words",
+        b"p.parquet": b"PAR1garbage",
+        b"model.bin": b"\0\1\2",
+        b"latin.txt": b"caf\xe9\n",
+        b"zero.jsonl": b"",
+        b"h.csv": b"text\n",
+        b"blank.txt": b"\n\n",
+    }
+    snapshot = snap(store, write_tree(tmp_path / "in", DOCUMENTS | odd), mode=mode)
+    made = split(store, snapshot)
+    report = check_quality(store, snapshot=snapshot, limits=Limits()).report
+
+    kinds = {"binary": 1, "encoding": 1, "gzip": 2, "no data": 4, "parquet": 1}
+    assert 200 == made.train_documents + made.validation_documents
+    assert (200, 200, kinds) == (report["documents"], report["files_read"], report["not_read"])
+    assert made.method.endswith(
+        "files without a document: 1 binary, 1 encoding, 2 gzip, 4 no data, 1 parquet"
+    )
+    with store.open(split_key(made.split_digest)) as stream:
+        assert kinds == json.loads(stream.readline())["not_read"]
+    assert not {entry.path.encode() for entry in read_split(store, made)} & set(odd)
+    named = {fault["file"]: fault["reason"] for fault in report["examples"]["format_errors"]}
+    assert {"cut.jsonl.gz", "two.gz", "p.parquet", "model.bin", "latin.txt"} == set(named)
+    assert "gzip: is not read yet" == named["two.gz"]

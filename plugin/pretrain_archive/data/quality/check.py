@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import BLOCK, Progress
-from pretrain_archive.data.manifest import Entry, read_entries
+from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.quality.documents import Shard, read_units
 from pretrain_archive.data.quality.suite import Limits, Rule, engine, read_rules, run_rules, standard_rules
 from pretrain_archive.data.quality.tables import Tables
-from pretrain_archive.data.snapshots import open_manifest, snapshot_ref
-from pretrain_archive.data.sources import resolve_source
-from pretrain_archive.data.tree import list_tree, open_listed
-from pretrain_archive.domain.identity import Ref, path_to_text, text_to_path
+from pretrain_archive.data.shards import of_path, of_snapshot
+from pretrain_archive.data.snapshots import snapshot_ref
+from pretrain_archive.domain.identity import Ref, path_to_text
 from pretrain_archive.domain.kinds import QualityGate, QualityReported, SnapshotCreated
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
@@ -47,7 +44,7 @@ class QualityResult:
         """What ``quality check`` prints."""
         names = ("passed", "reason", "snapshot", "documents", "exact_duplicates", "near_duplicates", "gates")
         fields = self.payload.to_json()
-        more = ("empty_documents", "format_errors", "not_checked")
+        more = ("empty_documents", "format_errors", "not_read", "not_checked")
         return {name: fields[name] for name in names} | {name: self.report[name] for name in more}
 
 
@@ -71,21 +68,16 @@ def check_quality(
     and ``SourceError`` for data that cannot be read; everything else is a gate that failed.
     """
     rules = standard_rules(limits) if suite_file is None else read_rules(suite_file)
-    subject: Ref | None
+    subject: Ref | None = None
     if snapshot is not None and store is not None:
         subject = snapshot_ref(snapshot)
-        about, shards = f"{subject.id}@{subject.version}", _of_snapshot(store, snapshot, source_root)
+        about = f"{subject.id}@{subject.version}"
+        shards: Iterable[Shard] = (shard for _, shard in of_snapshot(store, snapshot, source_root))
     else:
         root = os.path.realpath(os.fsencode(path or "."))
-        chosen = Filter(include=tuple(include), exclude=tuple(exclude))
-        subject, about, shards = None, path_to_text(root), _of_path(root, chosen)
-    tables = Tables()
-    size = 0
-    for shard in shards:
-        tables.add(read_units(shard, text_field=text_field))
-        size += shard.size
-        if progress is not None:
-            progress(tables.shards, size)
+        about = path_to_text(root)
+        shards = of_path(root, Filter(include=tuple(include), exclude=tuple(exclude)))
+    tables = _read(shards, text_field, progress)
     gates, reason = _judge(rules, tables)
     suite_name = STANDARD if suite_file is None else suite_file.name
     report = _report(about, suite_name, rules, tables) | {
@@ -125,34 +117,14 @@ def record_quality(
     return QualityReported(**ledger.append([draft])[0].payload)
 
 
-def _of_snapshot(
-    store: ObjectStore, snapshot: SnapshotCreated, source_root: str | bytes | None
-) -> Iterator[Shard]:
-    root = b""
-    if snapshot.mode == "reference":
-        root = os.path.realpath(os.fsencode(source_root or resolve_source(snapshot.source_uri).root))
-
-    def opener(entry: Entry) -> BinaryIO:
-        if root:
-            return _opened(root, text_to_path(entry.path))
-        return store.open(layout.blob_key(entry.sha256))
-
-    with open_manifest(store, snapshot.manifest_digest) as stream:
-        for entry in read_entries(stream):
-            if entry.link is None:
-                yield Shard(path=entry.path, size=entry.size, open=partial(opener, entry))
-
-
-def _of_path(root: bytes, chosen: Filter) -> Iterator[Shard]:
-    for listed in list_tree(root, chosen):
-        if listed.target is None:
-            opener = partial(_opened, root, listed.path)
-            yield Shard(path=path_to_text(listed.path), size=listed.stamp.size, open=opener)
-
-
-def _opened(root: bytes, path: bytes) -> BinaryIO:
-    # Lines are read from it: the unbuffered stream of the hasher would ask the system for every byte.
-    return io.BufferedReader(cast("io.RawIOBase", open_listed(root, path)), buffer_size=BLOCK)
+def _read(shards: Iterable[Shard], text_field: str, progress: Progress | None) -> Tables:
+    tables, size = Tables(), 0
+    for shard in shards:
+        tables.add(read_units(shard, text_field=text_field))
+        size += shard.size
+        if progress is not None:
+            progress(tables.shards, size)
+    return tables
 
 
 def _judge(rules: Sequence[Rule], tables: Tables) -> tuple[list[QualityGate], str]:
@@ -185,6 +157,9 @@ def _report(about: str, suite_name: str, rules: Sequence[Rule], tables: Tables) 
         "near_duplicates": None,
         "unclean_documents": tables.unclean,
         "format_errors": tables.broken,
+        # Files without one document that could be read, by kind: they are in no split either.
+        "files_read": tables.shards - sum(tables.not_read.values()),
+        "not_read": dict(sorted(tables.not_read.items())),
         "domains": [
             {"domain": name, "bytes": tables.domains[name], "share": share}
             for name, share in tables.shares().items()

@@ -1,21 +1,30 @@
 """Read documents out of files: plain text is one document a file, JSON Lines and CSV one a line or row.
 
 What cannot be read as a document is a :class:`Broken` unit with file, line and reason; reading goes on with
-the next one. Reasons never hold text of the data.
+the next one. Reasons never hold text of the data. A container (gzip, parquet, binary …) is one broken unit.
+
+A file without a document (:func:`kind_not_read`) is no document of a split: quality and split look at data through
+these functions alone.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from pretrain_archive.data.containers import HEAD, is_list, kind_of
 from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.statistics import Counter, Statistics, of_text
+
+NO_DATA = "no data"
+"""The kind of a file without a document and without a fault: empty, blank, a header and no row."""
 
 LINE_LIMIT = 64 << 20
 """Bytes of a JSON line or CSV row that is still read; a longer one is broken."""
@@ -41,21 +50,26 @@ class Document:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Broken:
-    """A unit that is no document, and why."""
+    """A unit that is no document, and why; ``kind`` is one word for it (damaged, gzip …)."""
 
     path: str
     line: int
     reason: str
+    kind: str = "damaged"
 
 
 Unit = Document | Broken
 
 
 def read_units(shard: Shard, *, text_field: str) -> Iterator[Unit]:
-    """Yield the documents and broken units of a file, in order."""
+    """Yield the documents and broken units of a file, in order. A blank file is an empty document, or none."""
     name = shard.path.lower()
-    with closing(shard.open()) as stream:
-        if name.endswith((".jsonl", ".ndjson")):
+    with closing(shard.open()) as opened:
+        head, stream = _beginning(opened)
+        if kind := kind_of(shard.path, head):
+            reason = "has a NUL byte" if kind == "binary" else "is not read yet"
+            yield Broken(path=shard.path, line=0, reason=f"{kind}: {reason}", kind=kind)
+        elif name.endswith((".jsonl", ".ndjson")):
             yield from _json_lines(shard.path, stream, text_field)
         elif name.endswith(".csv"):
             yield from _csv_rows(shard.path, stream, text_field)
@@ -63,14 +77,69 @@ def read_units(shard: Shard, *, text_field: str) -> Iterator[Unit]:
             yield _plain(shard.path, stream)
 
 
+def kind_not_read(shard: Shard, *, text_field: str = "text") -> str:
+    """Why no document can be read from a file, in a word (``no data``, ``gzip`` …); empty if there is one.
+
+    Reads a text file once without counting anything, of a list of documents only up to the first.
+    """
+    if not is_list(shard.path):
+        with closing(shard.open()) as opened:
+            head, stream = _beginning(opened)
+            return kind_of(shard.path, head) or _kind_of_text(stream)
+    kind = NO_DATA
+    for unit in read_units(shard, text_field=text_field):
+        if isinstance(unit, Broken):
+            kind = unit.kind
+        elif unit.statistics.bytes:
+            return ""
+    return kind
+
+
+def _kind_of_text(stream: BinaryIO) -> str:
+    decoder, blank = codecs.getincrementaldecoder("utf-8")(), True
+    try:
+        while block := stream.read(BLOCK):
+            decoder.decode(block)
+            blank = blank and not block.strip()
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "encoding"
+    return NO_DATA if blank else ""
+
+
+def _beginning(opened: BinaryIO) -> tuple[bytes, BinaryIO]:
+    """The first :data:`HEAD` bytes of a stream, and a stream that has them too."""
+    head = b""
+    while len(head) < HEAD and (block := opened.read(HEAD - len(head))):
+        head += block
+    return head, io.BufferedReader(_Again(head, opened), buffer_size=BLOCK)
+
+
+class _Again(io.RawIOBase):
+    """A stream whose first bytes were read before."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._head or self._rest.read(len(buffer))
+        taken, self._head = block[: len(buffer)], self._head[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
+
+
 def _plain(path: str, stream: BinaryIO) -> Unit:
-    counter = Counter()
+    counter, blank = Counter(), True
     while block := stream.read(BLOCK):
         counter.feed(block)
+        blank = blank and not block.strip()
     statistics = counter.statistics()
     if not statistics.encoding_valid:
-        return Broken(path=path, line=0, reason="not UTF-8")
-    return Document(path=path, line=0, statistics=statistics)
+        return Broken(path=path, line=0, reason="not UTF-8", kind="encoding")
+    return Document(path=path, line=0, statistics=of_text(b"") if blank else statistics)
 
 
 def _json_lines(path: str, stream: BinaryIO, text_field: str) -> Iterator[Unit]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pretrain_archive.data.quality.documents import Broken, Document, Unit
+from pretrain_archive.data.quality.documents import NO_DATA, Broken, Document, Unit
 from pretrain_archive.data.quality.statistics import Statistics
 
 EXAMPLES = 200
@@ -73,6 +73,7 @@ class Tables:
     duplicates: int = 0
     unclean: int = 0
     domains: dict[str, int] = field(default_factory=dict)
+    not_read: dict[str, int] = field(default_factory=dict)
     broken_examples: list[dict[str, Any]] = field(default_factory=list)
     duplicate_examples: list[dict[str, Any]] = field(default_factory=list)
     unclean_examples: list[dict[str, Any]] = field(default_factory=list)
@@ -91,14 +92,18 @@ class Tables:
     def add(self, units: Iterable[Unit]) -> None:
         """Take in the units of one more file."""
         self.shards += 1
+        kind, before = NO_DATA, self.documents
         for unit in units:
             if isinstance(unit, Broken):
                 self.broken += 1
+                kind = unit.kind
                 _keep(self.broken_examples, {"file": unit.path, "line": unit.line, "reason": unit.reason})
             elif not unit.statistics.bytes:
                 self.empty += 1
             else:
                 self._document(unit)
+        if self.documents == before:
+            self.not_read[kind] = self.not_read.get(kind, 0) + 1
 
     def shares(self) -> dict[str, float]:
         """Each domain's share of all bytes."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 
 import pytest
 
-from pretrain_archive.data.quality.documents import Broken, Document, Shard, read_units
+from pretrain_archive.data.quality.documents import (
+    NO_DATA,
+    Broken,
+    Document,
+    Shard,
+    kind_not_read,
+    read_units,
+)
+from pretrain_archive.data.quality.tables import Tables
 
 ROWS = [b'{"id":%d,"text":"row %d"}' % (i, i) for i in range(3)]
 
@@ -110,3 +119,47 @@ def test_no_reason_holds_text_of_the_data():
         broken = list(read_units(shard, text_field="text"))
         assert broken
         assert all(isinstance(unit, Broken) and "SECRET" not in unit.reason for unit in broken)
+
+
+LONG = b"text \n" * 2000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        pytest.param("a.txt", b"words\n", "", id="text"),
+        pytest.param("a.gz.txt", b"words\n", "", id="a name that only looks like one"),
+        pytest.param("a.txt", LONG + b"\0", "", id="NUL after the beginning"),
+        pytest.param("a.txt", b"wor\0ds\n", "binary", id="NUL"),
+        pytest.param("a.txt", "wörter".encode("utf-16"), "binary", id="UTF-16"),
+        pytest.param("a.txt", LONG + b"\xff", "encoding", id="not UTF-8"),
+        pytest.param("a.txt", LONG + b"\xc3", "encoding", id="cut in a character"),
+        pytest.param("a.txt", b"", NO_DATA, id="empty"),
+        pytest.param("a.txt", b" \n\r\n\t\n", NO_DATA, id="blank lines"),
+        pytest.param("a.jsonl.gz", gzip.compress(b'{"text": "x"}\n')[:20], "gzip", id="cut gzip"),
+        pytest.param("a.jsonl", gzip.compress(b'{"text": "x"}\n'), "gzip", id="gzip under another name"),
+        pytest.param("A.GZ", b"no gzip at all", "gzip", id="gzip by name alone"),
+        pytest.param("a.zst", b"\x28\xb5\x2f\xfd\x00", "zstd", id="zstd"),
+        pytest.param("a.zip", b"PK\x03\x04", "zip", id="zip"),
+        pytest.param("a.parquet", b"PAR1garbage", "parquet", id="broken parquet"),
+        pytest.param("a", b"PAR1\x15\x04", "parquet", id="parquet without a name"),
+        pytest.param("a.txt", b"PAR1 is a word\n", "", id="a text about parquet"),
+        pytest.param("a.arrow", b"ARROW1\0\0", "arrow", id="arrow"),
+        pytest.param("a.csv", b"id,text\n", NO_DATA, id="CSV of a header"),
+        pytest.param("a.csv", b"id,text\n\n1,words\n", "", id="CSV with a row"),
+        pytest.param("a.jsonl", b"\n\n", NO_DATA, id="JSON lines of blank lines"),
+        pytest.param("a.jsonl", b'{"text": ""}\n', NO_DATA, id="JSON lines of empty texts"),
+        pytest.param("a.jsonl", b'{"te\n', "damaged", id="cut JSON lines"),
+        pytest.param("a.jsonl", b'\0\n{"text": "x"}\n', "", id="JSON lines with one damaged line"),
+    ],
+)
+def test_files_without_a_document(name, content, kind):
+    """What a split leaves out is exactly what the quality check reads no document of."""
+    shard = Shard(path=name, size=len(content), open=lambda: io.BytesIO(content))
+    tables = Tables()
+    tables.add(read_units(shard, text_field="text"))
+
+    assert kind == kind_not_read(shard)
+    assert ({kind: 1} if kind else {}) == tables.not_read
+    assert bool(tables.documents) == (kind == "")
+    assert bool(tables.broken) >= (kind not in {"", NO_DATA})
