@@ -107,11 +107,11 @@ class Database:
         error: type[Exception] = self.engine.dialect.dbapi.Error  # type: ignore[union-attr]
         return error
 
-    def attempt(self, work: Callable[[], Result], *, needs: int = 0) -> Result:
+    def attempt(self, work: Callable[[], Result], *, needs: Callable[[], int] = int) -> Result:
         """Run ``work``, again where the database asks for it, and translate what remains.
 
-        ``work`` must be safe to repeat after a commit whose answer was lost. ``needs`` is the number of
-        bytes it writes, for the message when the disk is full.
+        ``work`` must be safe to repeat after a commit whose answer was lost. ``needs`` gives the
+        number of bytes it writes, for the message when the disk is full.
         """
         for left in range(_RETRIES, -1, -1):
             try:
@@ -119,7 +119,7 @@ class Database:
             except (DBAPIError, self._driver_error()) as problem:
                 cause = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
                 if not left or not _is_transient(cause):
-                    raise self._translated(cause, needs) from problem
+                    raise self._translated(cause, needs()) from problem
                 time.sleep(random.uniform(0.01, 0.05) * 2 ** (_RETRIES - left))  # noqa: S311 - only spreads retries
         raise AssertionError  # the loop returns or raises
 

@@ -112,10 +112,10 @@ def read_lost(database: Database) -> Lost:
 def check_anchor(
     database: Database, anchor: Anchor, keys: Sequence[VerifyKey], *, tail: bool = True
 ) -> SignedCheckpoint | None:
-    """Compare the largest believed checkpoint of one anchor with the database and return it; one out of reach is logged.
+    """Compare the largest believed checkpoint of one anchor with the database and return it.
 
-    ``BehindAnchorError`` where the database does not hold it, ``AnchorTailError`` (unless ``tail`` is False) where
-    the anchor ends with what no known key signed.
+    An anchor out of reach is logged. ``BehindAnchorError`` where the database does not hold it;
+    ``AnchorTailError`` (unless ``tail`` is False) where the anchor ends with what no known key signed.
     """
     try:
         found = standing(anchor, keys, lost=read_lost(database))

@@ -24,7 +24,7 @@ from pretrain_archive.ledger.port import (
 from pretrain_archive.ledger.signing import Signer, VerifyKey
 from pretrain_archive.ledger.standing import believed
 from pretrain_archive.ledger.tree import StoredTree
-from pretrain_archive.ledger.writing import Prepared, append_in, prepare
+from pretrain_archive.ledger.writing import Prepared, append_in, bytes_of, prepare
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +67,9 @@ class SqlLedger:
         if not prepared:
             return []
         self._compare_changed_anchors()
-        needs = sum(len(str(draft.payload)) for draft in drafts)
-        records, due = self.database.attempt(lambda: self._append_once(prepared), needs=needs)
+        records, due = self.database.attempt(
+            lambda: self._append_once(prepared), needs=lambda: bytes_of(prepared)
+        )
         self._size = max(self._size, *(record.position + 1 for record in records))
         if due:
             self._seal_after_append()

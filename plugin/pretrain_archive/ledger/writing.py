@@ -21,7 +21,7 @@ from pretrain_archive.domain.identity import new_id, utc_now
 from pretrain_archive.domain.kinds import KINDS
 from pretrain_archive.domain.merkle import leaf_hash
 from pretrain_archive.domain.records import Draft, Record
-from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.ledger.encoding import encode, encode_new, raise_fault, shown
 from pretrain_archive.ledger.engine import Session
 from pretrain_archive.ledger.rows import (
     VERIFY_HINT,
@@ -38,6 +38,7 @@ from pretrain_archive.ledger.tree import store_nodes
 LONGEST_NAME = 2000
 """Bytes of a stream or reference: what PostgreSQL still holds in an index row."""
 
+_LARGEST = 2**31 - 1
 _CHUNK = 500
 _ASSIGNED = ("record_id", "sequence", "previous", "recorded_at")
 
@@ -97,9 +98,16 @@ def prepare(draft: Draft) -> Prepared:
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         where = ".".join(map(str, (draft.kind, *first["loc"])))
-        raise InputError(where, first["input"], first["msg"]) from problem
+        raise InputError(where, shown(first["input"]), first["msg"]) from problem
+    except (OverflowError, RecursionError, ValueError) as problem:
+        raise_fault(draft.payload, "payload")
+        raise InputError("payload", shown(draft.payload), f"cannot be read: {problem}") from problem
     if draft.kind == "run.opened" and draft.payload["run_uid"] != draft.stream:
         raise InputError("stream", draft.stream, f"must be the run's uid {draft.payload['run_uid']!r}")
+    raise_fault(draft.stream, "stream")
+    for field_name, number in (("attempt", draft.attempt), ("ordinal", draft.ordinal)):
+        if number > _LARGEST:
+            raise InputError(field_name, shown(number), f"is larger than {_LARGEST}")
     for name in (draft.stream, *(str(end) for edge in draft.edges for end in (edge.subject, edge.object))):
         if len(name.encode("utf-8", "surrogatepass")) > LONGEST_NAME:
             raise InputError("name", name[:80] + "…", f"is longer than {LONGEST_NAME} bytes")
@@ -108,6 +116,11 @@ def prepare(draft: Draft) -> Prepared:
         key=key_hash(draft.idempotency_key()),
         unique=key_hash(draft.unique) if draft.unique else None,
     )
+
+
+def bytes_of(prepared: Sequence[Prepared]) -> int:
+    """How many bytes the records of these drafts have, without what the ledger assigns."""
+    return sum(len(encode(_body(item.draft))) for item in prepared)
 
 
 def append_in(session: Session, prepared: Sequence[Prepared], *, at_least: int | None = 0) -> list[Record]:
@@ -162,7 +175,7 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
         "previous": previous,
         "recorded_at": batch.now,
     }
-    stored = encode(body)
+    stored = encode_new(body)
     leaf = leaf_hash(stored)
     # Read back from the bytes, so that what a caller holds is what the ledger holds.
     record = read_record(batch.position, stored, leaf)
@@ -174,19 +187,6 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
         batch.runs.append(run_row(record))
     batch.position += 1
     return record
-
-
-def encode(value: Mapping[str, Any]) -> bytes:
-    """Canonical bytes of a record's body; ``InputError`` where canonical JSON cannot hold a value."""
-    try:
-        return canonical_bytes(value)
-    except ValueError as problem:
-        raise InputError(
-            "payload",
-            value.get("kind"),
-            f"has a value that canonical JSON cannot hold: {problem}",
-            hint="Numbers must be finite and integers below 2^53; write paths with identity.path_to_text.",
-        ) from problem
 
 
 def _body(draft: Draft) -> dict[str, Any]:
