@@ -69,6 +69,7 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
             asked = self._ask(context)
         except ArchiveError as error:
             raise self.end_failed(context, error, self.run_uid) from error
+        self.anchor()
         self._show(asked)
         self.log.info("%s gate of run %s asks %s about dossier %s", self.gate, self.run_uid,
                       ", ".join(name for name, _ in asked.people), asked.digest)  # fmt: skip

@@ -49,6 +49,7 @@ class OpenRunOperator(ArchiveTask, BaseOperator):
             opened = open_run(self.ledger, self.caller(context), values, place)
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
+        self.anchor()
         return small_json(
             {
                 "run_uid": opened.run_uid,

@@ -72,7 +72,8 @@ class House:
     def ledger(self) -> SqlLedger:
         """The ledger, opened afresh, without a key: tests only read."""
         url = f"sqlite:///{self.air.home}/pretrain_archive/ledger.db"
-        return open_ledger(url, signing_key=None, anchors=[])
+        key = self.air.home / "pretrain_archive" / "ledger.pub"
+        return open_ledger(url, signing_key=None, anchors=[], public_keys=[key])
 
     def runs(self, dag_run_id: str) -> list[str]:
         """The uids of the runs of a DAG run, newest first."""

@@ -54,6 +54,8 @@ def test_only_entitled_people_answer(house: House) -> None:
     assert house.sign(question, user="admin") == 403
     assert house.air.task_states(DAG, dag_run_id)["prepare_gate"] == "awaiting_input"
     assert house.all(dag_run_id, kinds.GateDecision) == []
+    newest = max(record.position for record in house.view(dag_run_id).records)
+    assert house.ledger().seal().size > newest, "what waits at a gate is anchored already"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import DAG, House
+from waiting import wait_for
 
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain import kinds
@@ -88,10 +89,17 @@ def test_temporary_data_is_gone_and_that_is_recorded(house: House, done: str) ->
     assert not (house.air.home / "pretrain_archive" / "work" / "runs" / view.run_uid / "data").exists()
 
 
+def scheduled_cleanup(house: House) -> str | None:
+    """The run that the daily schedule started, or None yet."""
+    runs = house.air.api("admin", "GET", "/api/v2/dags/retention_cleanup/dagRuns")["dag_runs"]
+    return next((str(run["dag_run_id"]) for run in runs), None)
+
+
 @pytest.mark.requirement("R098", "R147", "R149", "R150", "R151")
 def test_clean_up_deletes_recovery_checkpoints_and_leaves_tombstones(house: House, done: str) -> None:
     """The daily clean-up removes what policy lets go; the candidate's checkpoint stays; links still resolve."""
-    run = house.air.trigger("admin", "retention_cleanup")
+    house.air.api("admin", "PATCH", "/api/v2/dags/retention_cleanup", {"is_paused": False})
+    run = wait_for("the scheduled clean-up", lambda: scheduled_cleanup(house), timeout=120)
     question = house.air.wait_question("retention_cleanup", run, "approve")
     assert house.sign(question, user="alice") == 403
     assert house.sign(question) == 200
