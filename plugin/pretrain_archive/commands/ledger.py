@@ -25,7 +25,7 @@ def verify(as_json: Json = False) -> None:
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.ledger.audit import audit  # noqa: PLC0415
 
-    ledger = services.open_ledger()
+    ledger = services.open_ledger(create=False)
     found = audit(ledger.database, anchors=ledger.anchors, keys=ledger.keys)
     document = {
         "verdict": found.verdict,

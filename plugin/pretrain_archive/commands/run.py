@@ -58,7 +58,7 @@ def list_runs(
     from pretrain_archive.ledger.port import RunQuery  # noqa: PLC0415
     from pretrain_archive.package.items import evidence_items, worst  # noqa: PLC0415
 
-    ledger = services.open_ledger()
+    ledger = services.open_ledger(create=False)
     runs = []
     for row in ledger.runs(RunQuery(text=search, project=project, limit=limit)):
         view = RunView.of(row.run_uid, ledger.records(streams=[row.run_uid]))
@@ -92,7 +92,7 @@ def show(run: RunName, as_json: Json = False) -> None:
     """One run: its three tracks item by item, gates, people and verdicts."""
     from pretrain_archive import services  # noqa: PLC0415
 
-    view = find_run(services.open_ledger(), run)
+    view = find_run(services.open_ledger(create=False), run)
     document = run_document(view)
     lines = [
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
@@ -202,7 +202,7 @@ def trace(
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
     from pretrain_archive.domain.identity import Ref  # noqa: PLC0415
 
-    ledger = services.open_ledger()
+    ledger = services.open_ledger(create=False)
     try:
         start = Ref.parse(thing) if ":" in thing else Ref(type="run", id=find_run(ledger, thing).run_uid)
     except ValueError as error:
@@ -241,7 +241,7 @@ def diff(
 
     if len(runs) < WRONG_USE:
         raise InputError("RUN", runs[0], "a comparison needs at least two runs")
-    ledger = services.open_ledger()
+    ledger = services.open_ledger(create=False)
     first, *others = [find_run(ledger, name) for name in runs]
     found = compare(first, others)
     rows = [

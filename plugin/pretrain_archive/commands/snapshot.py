@@ -21,7 +21,6 @@ from pretrain_archive.commands.output import (
 )
 
 if TYPE_CHECKING:
-    from pretrain_archive.ledger.port import Ledger
     from pretrain_archive.storage.port import ObjectStore
 
 app = typer.Typer(help="Immutable data versions.")
@@ -110,7 +109,6 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Read every byte again and compare it with the manifest; lists what is not as it was."""
-    from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.data.verify import verify_snapshot  # noqa: PLC0415
 
@@ -121,7 +119,7 @@ def verify(
             name,
             version,
             source_root=resolve_source(source).root if source else None,
-            manifest_digest=_recorded_digest(services.open_ledger(), open_store(store), name, version),
+            manifest_digest=_recorded_digest(open_store(store), name, version),
             progress=progress,
         )
     document = checked.to_json()
@@ -135,10 +133,16 @@ def verify(
     answer(document, lines, as_json=as_json, code=OK if document["verdict"] == "verified" else FINDING)
 
 
-def _recorded_digest(ledger: Ledger, store: ObjectStore, name: str, version: int | None) -> str | None:
+def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str | None:
     """The manifest digest that the ledger recorded when the version was made, None if it recorded none."""
+    from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.data.snapshots import latest_version  # noqa: PLC0415
+    from pretrain_archive.ledger.factory import NoLedgerError  # noqa: PLC0415
 
+    try:
+        ledger = services.open_ledger(create=False)
+    except NoLedgerError:
+        return None
     number = version or latest_version(store, name)
     for record in ledger.records(kinds=["snapshot.created"]):
         if (record.payload["name"], record.payload["version"]) == (name, number):

@@ -75,10 +75,16 @@ class Session:
 
 
 class Database:
-    """The ledger's database: transactions, locks and errors that name the connection without password."""
+    """The ledger's database: transactions, locks and errors that name the connection without password.
 
-    def __init__(self, url: str) -> None:
+    Without ``create`` connecting to a SQLite file that is not there fails and makes none.
+    """
+
+    def __init__(self, url: str, *, create: bool = True) -> None:
         self.engine = make_engine(url)
+        path = sqlite_path(self.engine)
+        if path is not None and not create:
+            event.listen(self.engine, "do_connect", functools.partial(_require_file, path))
         self.name = self.engine.url.render_as_string(hide_password=True)
         self.postgres = self.engine.dialect.name == "postgresql"
 
@@ -193,6 +199,11 @@ def make_engine(url: str) -> Engine:
         raise InputError("database_url", parsed.drivername, "must be sqlite or postgresql")
     _forget_after_fork(engine)
     return engine
+
+
+def _require_file(path: Path, *_: Any) -> None:
+    if not path.exists():
+        raise sqlite3.OperationalError(f"there is no file {path}")
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:

@@ -72,9 +72,11 @@ def check_against(session: Session, checkpoint: SignedCheckpoint, *, source: str
     """Raise ``BehindAnchorError`` unless the log still holds what ``checkpoint`` was signed over."""
     size = size_of(session)
     if checkpoint.size > size:
+        what, why = f"holds {size} records", "records were removed, or an old copy was restored"
+        if not size:
+            what, why = "is empty", "it was removed, or [pretrain_archive] database_url names another place"
         raise BehindAnchorError(
-            f"The database holds {size} records, but {source} knows {checkpoint.size}: records were removed, "
-            "or an old copy was restored.",
+            f"The database {what}, but {source} knows {checkpoint.size} records: {why}.",
             hint=_HINT,
         )
     if StoredTree(session).root(checkpoint.size).hex() != checkpoint.root:

@@ -61,8 +61,11 @@ def open_anchors(urls: Sequence[str]) -> list[Anchor]:
     return made
 
 
-def open_ledger() -> SqlLedger:
-    """The ledger. SQLite and its key are made on first use; a server's tables come from a migration."""
+def open_ledger(*, create: bool = True) -> SqlLedger:
+    """The ledger. SQLite and its key are made on first use; a server's tables come from a migration.
+
+    Whoever only reads says ``create=False``: then nothing is made, and ``NoLedgerError`` says that there is none.
+    """
     from pretrain_archive.ledger import factory  # noqa: PLC0415
 
     url = config.database_url()
@@ -71,7 +74,7 @@ def open_ledger() -> SqlLedger:
         signing_key=config.signing_key(),
         anchors=open_anchors(config.anchors()),
         public_keys=config.public_keys(),
-        create=url.startswith("sqlite"),
+        create=create and url.startswith("sqlite"),
     )
 
 

@@ -34,7 +34,7 @@ class Configured:
 
         with self._lock:
             if self._ledger is None:
-                self._ledger = services.open_ledger()
+                self._ledger = services.open_ledger(create=False)  # pages only read
             return self._ledger
 
     def policy(self, project: str) -> LoadedPolicy:

@@ -318,5 +318,6 @@ def test_a_configured_airflow_does_not_disturb_the_answer(home: MakeHome) -> Non
     (place.folder / "airflow.cfg").write_text(f"[pretrain_archive]\ndatabase_url = sqlite:///{other}\n")
     found = place.call("run", "list", "--json")
 
-    assert (0, [], "") == (found.code, found.document["runs"], found.err)
-    assert other.exists()
+    assert (2, "no_ledger", "") == (found.code, found.document["error"]["code"], found.err)
+    assert str(other) in found.document["error"]["message"]
+    assert not other.exists()
