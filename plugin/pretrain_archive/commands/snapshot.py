@@ -41,16 +41,6 @@ def open_store(uri: str) -> ObjectStore:
     return factory.open_store(uri if "://" in uri else Path(uri).absolute().as_uri())
 
 
-def split_name(text: str) -> tuple[str, int | None]:
-    """``NAME`` or ``NAME@VERSION``."""
-    from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
-
-    name, at, version = text.partition("@")
-    if at and not (version.isascii() and version.isdigit()):
-        raise InputError("snapshot", text, "the version is not a number", hint="Write NAME or NAME@3.")
-    return name, int(version) if at else None
-
-
 @command(app)
 def create(  # noqa: PLR0917 - typer passes options by name
     source: Annotated[str, typer.Argument(metavar="SRC", help="Folder or file:// URL to read.")],
@@ -65,15 +55,18 @@ def create(  # noqa: PLR0917 - typer passes options by name
 ) -> None:
     """Read every byte below SRC and keep it as the next version of NAME; equal content makes none."""
     from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.data.places import refuse_own_places  # noqa: PLC0415
     from pretrain_archive.data.snapshots import create_snapshot  # noqa: PLC0415
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.domain.identity import new_id  # noqa: PLC0415
     from pretrain_archive.domain.records import Actor, Origin  # noqa: PLC0415
+    from pretrain_archive.services.wiring import own_places  # noqa: PLC0415
 
-    resolved = resolve_source(source)
+    resolved, target = resolve_source(source), open_store(store)
+    refuse_own_places(resolved.root, own_places(), target)
     with hashing_progress("hashing") as progress:
         made = create_snapshot(
-            open_store(store),
+            target,
             services.open_ledger(),
             name=name,
             source_root=resolved.root,
@@ -109,10 +102,11 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Read every byte again and compare it with the manifest; lists what is not as it was."""
+    from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.data.verify import verify_snapshot  # noqa: PLC0415
 
-    name, version = split_name(snapshot)
+    name, version = parse_snapshot(snapshot)
     with hashing_progress("verifying") as progress:
         checked = verify_snapshot(
             open_store(store),
@@ -143,7 +137,7 @@ def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str 
         ledger = services.open_ledger(create=False)
     except NoLedgerError:
         return None
-    number = version or latest_version(store, name)
+    number = latest_version(store, name) if version is None else version
     for record in ledger.records(kinds=["snapshot.created"]):
         if (record.payload["name"], record.payload["version"]) == (name, number):
             return str(record.payload["manifest_digest"])

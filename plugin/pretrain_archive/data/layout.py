@@ -9,6 +9,7 @@ from __future__ import annotations
 from pretrain_archive.domain.errors import InputError
 
 NAME_LIMIT = 100
+VERSION_DIGITS = 9
 
 
 def version_key(name: str, version: int) -> str:
@@ -43,7 +44,8 @@ def check_name(name: str) -> str:
 def parse_snapshot(text: str) -> tuple[str, int | None]:
     """Read ``NAME`` or ``NAME@VERSION``; the version is None for the newest."""
     name, at, version = text.removeprefix("snapshot:").partition("@")
-    if at and not (version.isascii() and version.isdigit() and int(version) > 0):
+    number = version.isascii() and version.isdigit() and len(version) <= VERSION_DIGITS
+    if at and not (number and int(version) > 0):
         raise InputError(
             "snapshot", text, "the version is not a number from 1", hint="Use NAME or NAME@VERSION."
         )

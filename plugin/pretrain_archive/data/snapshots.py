@@ -2,27 +2,26 @@
 
 Order of writing: blobs, manifest, version document, record. A process that dies leaves content that no
 version names; the next try finds and uses it. Every byte is read every time: size and time are never taken
-as proof that a file is unchanged.
+as proof that a file is unchanged, nor that an object, stored before, is whole when a new version rests on it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
 from collections.abc import Sequence
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 from urllib.parse import quote
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import BLOCK, Progress
+from pretrain_archive.data.hashing import Progress
+from pretrain_archive.data.keeping import Copier, prove
 from pretrain_archive.data.manifest import Built, Entry, build, read_entries
 from pretrain_archive.data.merging import merge
-from pretrain_archive.data.tree import Listed, open_listed, unreadable
-from pretrain_archive.domain.errors import ArchiveError, InputError, SourceChangedError
-from pretrain_archive.domain.identity import Ref, path_to_text
+from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.canonical import canonical_bytes
@@ -63,28 +62,17 @@ def create_snapshot(
         raise InputError("snapshot mode", mode, "neither copy nor reference")
     root = os.path.realpath(os.fsencode(source_root))
     uri = source_uri or "file://" + quote(root)
-    keep = _Copier(store, root) if mode == "copy" else None
-    with_files = build(
-        root, Filter(include=tuple(include), exclude=tuple(exclude)), progress=progress, each=keep
-    )
-    with with_files.file:
-        stored = _store(store, with_files)
+    keep = Copier(store, root) if mode == "copy" else None
+    chosen = Filter(include=tuple(include), exclude=tuple(exclude))
+    built = build(root, chosen, progress=progress, each=keep)
+    with built.file:
         wish = SnapshotCreated(
-            name=name,
-            version=1,
-            manifest_digest=with_files.digest,
-            manifest_uri=store.location(stored),
-            file_count=with_files.header.files,
-            total_bytes=with_files.header.total_bytes,
-            parent=None,
-            unchanged=False,
-            mode=mode,
-            source_id=source_id,
-            source_uri=uri,
-            include=list(include),
-            exclude=list(exclude),
-        )
-        payload = _claim(store, wish, with_files)
+            name=name, version=1, manifest_digest=built.digest,
+            manifest_uri=store.location(manifest_key(built.digest)), file_count=built.header.files,
+            total_bytes=built.header.total_bytes, parent=None, unchanged=False, mode=mode, source_id=source_id,
+            source_uri=uri, include=list(include), exclude=list(exclude),
+        )  # fmt: skip
+        payload = _unchanged(store, wish) or _make(store, wish, built, keep)
     if ledger is not None:
         where = stream or f"data/{name}"
         payload = _record(ledger, payload, stream=where, attempt=attempt, actor=actor, origin=origin)
@@ -93,9 +81,9 @@ def create_snapshot(
 
 def open_version(store: ObjectStore, name: str, version: int | None = None) -> SnapshotCreated:
     """Read a version's document, by default the newest; ``InputError`` if there is none."""
-    number = version or latest_version(store, name)
+    number = latest_version(store, name) if version is None else version
     key = layout.version_key(name, number or 1)
-    if number is None or store.stat(key) is None:
+    if not number or store.stat(key) is None:
         known = ", ".join(str(v) for v in versions(store, name)) or "none"
         raise InputError("snapshot", f"{name}@{number or ''}".rstrip("@"), f"not there (versions: {known})")
     with store.open(key) as stream:
@@ -160,66 +148,34 @@ def diff(store: ObjectStore, left: SnapshotCreated, right: SnapshotCreated) -> d
     return counts
 
 
-class _Copier:
-    """Keeps the bytes of each read file under their digest; reads them again and hashes what it stores."""
-
-    def __init__(self, store: ObjectStore, root: bytes) -> None:
-        self._store = store
-        self._root = root
-
-    def __call__(self, listed: Listed, entry: Entry) -> None:
-        key = layout.blob_key(entry.sha256)
-        there = self._store.stat(key)
-        if there is not None and there.size == entry.size:
-            return
-        with open_listed(self._root, listed.path) as stream:
-            self._store.put_if_absent(key, cast("BinaryIO", _Checked(stream, listed.path, entry.sha256)))
+def _parent(store: ObjectStore, name: str) -> SnapshotCreated | None:
+    number = latest_version(store, name)
+    return None if number is None else open_version(store, name, number)
 
 
-class _Checked(io.RawIOBase):
-    """A stream that refuses to end unless its bytes have the expected digest."""
-
-    def __init__(self, stream: BinaryIO, path: bytes, expected: str) -> None:
-        self._stream = stream
-        self._path = path
-        self._expected = expected
-        self._digest = hashlib.sha256()
-
-    def read(self, size: int = BLOCK) -> bytes:
-        try:
-            block = self._stream.read(size)
-        except OSError as error:
-            raise unreadable(self._path, error) from error
-        self._digest.update(block)
-        if not block and "sha256:" + self._digest.hexdigest() != self._expected:
-            text = path_to_text(self._path)
-            raise SourceChangedError(
-                f"source file {text}: changed while it was copied; no version was made.",
-                paths=(text,),
-                hint="Stop what writes there and try again.",
-            )
-        return block
+def _unchanged(store: ObjectStore, wish: SnapshotCreated) -> SnapshotCreated | None:
+    """The newest version, if it already says the same."""
+    newest = _parent(store, wish.name)
+    if newest is None or (newest.manifest_digest, newest.mode) != (wish.manifest_digest, wish.mode):
+        return None
+    same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
+    return newest.model_copy(update={"unchanged": True, "changes": _NO_CHANGES, **same})
 
 
-def _store(store: ObjectStore, built: Built) -> str:
+def _make(store: ObjectStore, wish: SnapshotCreated, built: Built, keep: Copier | None) -> SnapshotCreated:
+    """Prove what was stored before, store the manifest, and take the next free version for ``wish``."""
+    if keep is not None:
+        keep.prove()
     key = manifest_key(built.digest)
     built.file.seek(0)
-    store.put_if_absent(key, built.file)
-    return key
-
-
-def _claim(store: ObjectStore, wish: SnapshotCreated, built: Built) -> SnapshotCreated:
-    """Take the next free version for ``wish``, or find that the newest already says the same."""
-    while True:
-        number = latest_version(store, wish.name)
-        parent = None if number is None else open_version(store, wish.name, number)
-        if parent and (parent.manifest_digest, parent.mode) == (wish.manifest_digest, wish.mode):
-            same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
-            return parent.model_copy(update={"unchanged": True, "changes": _NO_CHANGES, **same})
+    if not store.put_if_absent(key, built.file):
+        prove(store, key, built.digest)
+    while not (same := _unchanged(store, wish)):
+        parent = _parent(store, wish.name)
         changes = diff(store, parent, wish) if parent else {"added": built.header.files + built.header.links}
         payload = wish.model_copy(
             update={
-                "version": (number or 0) + 1,
+                "version": parent.version + 1 if parent else 1,
                 "parent": str(snapshot_ref(parent)) if parent else None,
                 "changes": _NO_CHANGES | changes,
             }
@@ -229,6 +185,7 @@ def _claim(store: ObjectStore, wish: SnapshotCreated, built: Built) -> SnapshotC
         key = layout.version_key(wish.name, payload.version)
         if store.put_if_absent(key, io.BytesIO(canonical_bytes(document))):
             return payload
+    return same
 
 
 def _record(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import socket
 
+from pretrain_archive.data.places import refuse_own_places
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.data.sources import register_source, resolve_source
 from pretrain_archive.data.splits import create_split
@@ -14,6 +15,7 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.progress import every
 from pretrain_archive.services.runs import policy_of, request_of, run_of, snapshot_of
+from pretrain_archive.services.wiring import own_places
 from pretrain_archive.storage.port import ObjectStore
 
 
@@ -21,9 +23,11 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
     """Register the source that the run asked for, with its rights and the identity that reads it."""
     view = run_of(ledger, caller, run_uid)
     request, policy = request_of(view), policy_of(view)
+    source = resolve_source(request.source)
+    refuse_own_places(source.root, own_places())
     return register_source(
         ledger,
-        source=resolve_source(request.source),
+        source=source,
         name=request.source_name,
         licence=request.licence,
         obtained=request.obtained,
@@ -54,6 +58,7 @@ def make_snapshot(
             f"run {run_uid} has no registered source", hint="Run the task 'register_source' first."
         )
     resolved = resolve_source(request.source)
+    refuse_own_places(resolved.root, own_places(), store)
     created = create_snapshot(
         store,
         ledger,

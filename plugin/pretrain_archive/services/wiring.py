@@ -85,6 +85,25 @@ def host(*, code_version: str | None = None, bundle: str | None = None) -> Host:
     return Host(policies=policy, work_folder=runs_folder(), code_version=code_version, bundle=bundle)
 
 
+def own_places() -> dict[str, Path]:
+    """Folders and files of this machine that this program writes or keeps secret, by what they are for."""
+    places = {
+        "signing key": config.signing_key(),
+        "work folder": config.work_folder(),
+        "folder of the archive": config.airflow_home() / "pretrain_archive",
+    }
+    url = urlsplit(config.database_url())
+    if url.scheme.startswith("sqlite") and url.path[1:]:
+        places["ledger"] = Path(unquote(url.path[1:]))
+    for what, text in (
+        ("store", config.store_url()),
+        *((f"anchor {anchor}", anchor) for anchor in config.anchors()),
+    ):
+        if text.startswith(("/", "file:")):
+            places[what] = Path(unquote(urlsplit(text).path))
+    return places
+
+
 def runs_folder() -> Path:
     """The folder with one work folder per run."""
     return config.work_folder() / "runs"
