@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from pretrain_archive.commands import later, ledger, package, retention, run, snapshot
-from pretrain_archive.commands.output import WRONG_USE, fail, wants_json
+from pretrain_archive.commands.output import WRONG_USE, fail, silence, wants_json
 
 INTERRUPTED = 130
 """What a shell reports for a program that Ctrl-C ended."""
@@ -74,7 +74,10 @@ def _explain(error: Exception, *, as_json: bool) -> int:
         fail("usage", error.format_message(), where.strip(), as_json=as_json)
         return WRONG_USE
     if isinstance(error, OSError):
-        what = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        _flush(WRONG_USE, told=False)  # what caused it may be standard output itself
+        what = (
+            f"{error.strerror or error}: {error.filename}" if error.filename else error.strerror or str(error)
+        )
         fail("system", what, "", as_json=as_json)
         return WRONG_USE
     if os.environ.get("PRETRAIN_ARCHIVE_DEBUG"):
@@ -93,17 +96,48 @@ def run_command(arguments: list[str]) -> int:
         fail("interrupted", "interrupted", "", as_json=as_json)
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough; a flush at exit must not complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read us has seen enough.
+        silence(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 - the outermost frame: everything becomes an exit code
         return _explain(error, as_json=as_json)
     return code if isinstance(code, int) else 0
 
 
+def _open_streams() -> bool:
+    """Whether standard output is there to be written to; a closed standard error is led into nothing.
+
+    A closed stream's number would be given to the next file that is opened, and a message would land in it.
+    """
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    return sys.stdout is not None
+
+
+def _flush(code: int, *, told: bool = True) -> int:
+    """Write what standard output still holds; the exit code is that of an error if it takes nothing."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except OSError as error:
+        silence(sys.stdout)
+        if told:
+            fail("system", f"the answer cannot be written: {error.strerror}.", "", as_json=False)
+        return WRONG_USE
+    return code
+
+
 def main() -> None:
     """Entry point of the console script."""
+    if not _open_streams():
+        fail("system", "standard output is closed: there is nowhere to answer.", "", as_json=False)
+        sys.exit(WRONG_USE)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    sys.exit(run_command(sys.argv[1:]))
+    sys.exit(_flush(run_command(sys.argv[1:])))

@@ -92,12 +92,34 @@ def answer(document: dict[str, Any], text: Iterable[str], *, as_json: bool, code
 
 
 def fail(code: str, message: str, hint: str, *, as_json: bool) -> None:
-    """Print an error where it belongs; the caller chooses the exit code."""
+    """Print an error where it belongs; the caller chooses the exit code.
+
+    Where standard output takes nothing (a full disk), even a document of ``--json`` can only be told on standard
+    error.
+    """
     if as_json:
-        print(json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False))
-        return
+        document = json.dumps({"error": {"code": code, "message": message, "hint": hint}}, ensure_ascii=False)
+        try:
+            print(document, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            silence(sys.stdout)
+        else:
+            return
     line = " ".join(plain(part) for part in (message.replace("\n", " "), hint.replace("\n", " ")) if part)
     print(f"pretrain-archive: {line}", file=sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Lead what a stream that takes nothing still holds into nothing, so that no flush at the end complains again."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, stream.fileno())
+    except (OSError, ValueError):  # a stream without a file
+        return
+    finally:
+        os.close(nothing)
 
 
 def table(rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> list[str]:

@@ -87,9 +87,13 @@ def exam(
 def _read_answers(file: Path) -> dict[str, str]:
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
 
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
         found = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise InputError("--answers", str(file), "not UTF-8 text") from error
+    except RecursionError as error:
+        raise InputError("--answers", str(file), "nested too deeply") from error
     except ValueError as error:
         raise InputError("--answers", str(file), f"not JSON: {error}") from error
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pretrain_archive.domain.run_view import RunView
     from pretrain_archive.ledger.port import Ledger
 
+MOST_NODES = 1_000_000
+
 app = typer.Typer(help="Runs as the ledger tells them.")
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run uid, the end of one, or an Airflow run id.")]
@@ -202,6 +204,8 @@ def trace(
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
     from pretrain_archive.domain.identity import Ref  # noqa: PLC0415
 
+    if limit > MOST_NODES:
+        raise InputError("--limit", limit, f"at most {MOST_NODES} nodes are followed")
     ledger = services.open_ledger(create=False)
     try:
         start = Ref.parse(thing) if ":" in thing else Ref(type="run", id=find_run(ledger, thing).run_uid)
@@ -243,6 +247,9 @@ def diff(
         raise InputError("RUN", runs[0], "a comparison needs at least two runs")
     ledger = services.open_ledger(create=False)
     first, *others = [find_run(ledger, name) for name in runs]
+    uids = [view.run_uid for view in (first, *others)]
+    if twice := next((name for name, uid in zip(runs, uids, strict=True) if uids.count(uid) > 1), ""):
+        raise InputError("RUN", twice, "names the same run twice", hint="Compare different runs.")
     found = compare(first, others)
     rows = [
         [change.cause, plain(change.field), *(_side(change, side) for side in ("left", "right"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -271,6 +272,10 @@ ERRORS = [
     pytest.param(["run", "trace", "snapshot:nothing@1"], "bad_input", id="unknown thing"),
     pytest.param(["run", "trace", "BAD TYPE:x"], "bad_input", id="not a reference"),
     pytest.param(["run", "diff", "run_one"], "bad_input", id="one run"),
+    pytest.param(["run", "diff", "manual__2", OTHER_RUN], "bad_input", id="the same run twice"),
+    pytest.param(["run", "trace", "manual__2", "--limit", "9" * 20], "bad_input", id="a limit beyond all"),
+    pytest.param(["snapshot", "verify", "python-stdlib@0"], "bad_input", id="version 0"),
+    pytest.param(["snapshot", "verify", "python-stdlib@" + "9" * 5000], "bad_input", id="version beyond all"),
     pytest.param(["package", "verify", "/does/not/exist"], "bad_input", id="no package"),
     pytest.param(["package", "explain", "/does/not/exist"], "bad_package", id="no package to explain"),
     pytest.param(["package", "exam", "/"], "bad_package", id="not a package"),
@@ -321,3 +326,68 @@ def test_a_configured_airflow_does_not_disturb_the_answer(home: MakeHome) -> Non
     assert (2, "no_ledger", "") == (found.code, found.document["error"]["code"], found.err)
     assert str(other) in found.document["error"]["message"]
     assert not other.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param(b"\xff\xfe{}", "not UTF-8", id="not UTF-8"),
+        pytest.param(b"[" * 200_000, "nested too deeply", id="nested"),
+        pytest.param(b"{", "not JSON", id="cut"),
+        pytest.param(b"[]", "not a JSON object", id="a list"),
+    ],
+)
+def test_answers_that_cannot_be_read(seeded: Home, tmp_path: Path, content: bytes, problem: str) -> None:
+    """A file of answers that is none is wrong input, and no fault of the program."""
+    file = tmp_path / "answers.json"
+    file.write_bytes(content)
+    found = seeded.ask("package", "exam", str(seeded.package), "--answers", str(file), "--json")
+
+    assert (2, "bad_input") == (found.code, found.document["error"]["code"])
+    assert problem in found.document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "list"], ["run", "list", "--json"], ["run", "show", "x", "--json"]]
+)
+@pytest.mark.parametrize("end", ["> /dev/full", ">&-"])
+def test_an_answer_that_cannot_be_written(seeded: Home, arguments: list[str], end: str) -> None:
+    """A full disk or a closed standard output is one line on standard error and exit 2, whatever the answer was."""
+    program = Path(sys.executable).parent / "pretrain-archive"
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {end}', "sh", program, *arguments],
+        capture_output=True, text=True, timeout=120, check=False,
+        env={"AIRFLOW_HOME": str(seeded.folder), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+
+    assert (2, 1) == (done.returncode, done.stderr.count("\n")), done.stderr
+    assert done.stderr.startswith("pretrain-archive: ")
+
+
+def test_a_closed_standard_error_is_no_fault(seeded: Home) -> None:
+    """The answer comes, and nothing that was opened gets the messages."""
+    program = Path(sys.executable).parent / "pretrain-archive"
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&- <&-', "sh", program, "run", "list", "--json"],
+        stdout=subprocess.PIPE, text=True, timeout=120, check=False,
+        env={"AIRFLOW_HOME": str(seeded.folder), "PATH": os.environ["PATH"]},
+    )  # fmt: skip
+
+    assert (0, 2) == (done.returncode, len(json.loads(done.stdout)["runs"]))
+
+
+@pytest.mark.parametrize(
+    "place", ["", "pretrain_archive", "pretrain_archive/store", "pretrain_archive/work/new"]
+)
+def test_the_archive_is_no_source(home: MakeHome, place: str) -> None:
+    """A source around or inside the archive's own folders is refused by name, and nothing is written."""
+    made = home()
+    root = made.folder / place
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "file.txt").write_text("words")
+    found = made.ask("snapshot", "create", str(root), "--name", "self", "--json")
+
+    assert (2, "bad_input") == (found.code, found.document["error"]["code"])
+    assert str(root) in found.document["error"]["message"]
+    assert str(made.folder / "pretrain_archive") in found.document["error"]["message"]
+    assert not (made.folder / "pretrain_archive/store/snapshots/self").exists()

@@ -101,7 +101,7 @@ def test_an_unexpected_error_is_no_traceback(
 ) -> None:
     """A fault of the program itself is one line and exit 2; the traceback comes only when asked for."""
 
-    def broken() -> None:
+    def broken(**_: object) -> None:
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr("pretrain_archive.services.open_ledger", broken)

@@ -115,7 +115,7 @@ def read_rules(file: Path) -> list[Rule]:
     """
     try:
         value = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError("suite", str(file), f"cannot be read as JSON: {error}") from error
     listed = value.get("expectations") if isinstance(value, dict) else value
     if not isinstance(listed, list):
