@@ -74,7 +74,9 @@ def _explain(error: Exception, *, as_json: bool) -> int:
         fail("usage", error.format_message(), where.strip(), as_json=as_json)
         return WRONG_USE
     if isinstance(error, OSError):
-        _flush(WRONG_USE, told=False)  # what caused it may be standard output itself
+        if lost := _unwritten():  # standard output itself is the cause
+            fail("system", lost, "", as_json=False)
+            return WRONG_USE
         what = (
             f"{error.strerror or error}: {error.filename}" if error.filename else error.strerror or str(error)
         )
@@ -118,18 +120,16 @@ def _open_streams() -> bool:
     return sys.stdout is not None
 
 
-def _flush(code: int, *, told: bool = True) -> int:
-    """Write what standard output still holds; the exit code is that of an error if it takes nothing."""
+def _unwritten() -> str:
+    """Why standard output does not take what it holds, which is then given up; empty if it does."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         silence(sys.stdout)
     except OSError as error:
         silence(sys.stdout)
-        if told:
-            fail("system", f"the answer cannot be written: {error.strerror}.", "", as_json=False)
-        return WRONG_USE
-    return code
+        return f"the answer cannot be written: {error.strerror}."
+    return ""
 
 
 def main() -> None:
@@ -140,4 +140,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    sys.exit(_flush(run_command(sys.argv[1:])))
+    code = run_command(sys.argv[1:])
+    if lost := _unwritten():
+        fail("system", lost, "", as_json=False)
+        code = WRONG_USE
+    sys.exit(code)
