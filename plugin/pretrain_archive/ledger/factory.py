@@ -71,14 +71,17 @@ def _require_ledger(database: Database, anchors: Sequence[Anchor], keys: Sequenc
             with closing(sqlite3.connect(address, uri=True, timeout=30)) as reader:
                 query = "SELECT 1 FROM sqlite_master WHERE name = ?"
                 problem = (
-                    "" if reader.execute(query, (record.name,)).fetchone() else f"{path} holds other things"
+                    ""
+                    if reader.execute(query, (record.name,)).fetchone()
+                    else f"{path} does not hold the ledger's tables"
                 )
         except sqlite3.Error as error:
             problem = f"{path} cannot be read ({error})"
     if problem:
         raise NoLedgerError(
-            f"There is no ledger at [pretrain_archive] database_url: {problem}.{_remembered(anchors, keys)}",
-            hint="Mend the option, or make a ledger with 'pretrain-archive ledger migrate'.",
+            f"There is no ledger at {database.name}: {problem}.{_remembered(anchors, keys)}",
+            hint="Mend [pretrain_archive] database_url, or make a ledger: 'airflow db migrate' or "
+            "'pretrain-archive ledger migrate'.",
         )
 
 
@@ -94,7 +97,7 @@ def _remembered(anchors: Sequence[Anchor], keys: Sequence[VerifyKey]) -> str:
             continue
         if found is not None and found.size:
             return (
-                f" The anchor {anchor.name} knows {found.size} records of it: the database was removed, or the option "
-                "names another place."
+                f" The anchor {anchor.name} knows {found.size} records of it: the database was removed, or "
+                "[pretrain_archive] database_url names another place."
             )
     return ""

@@ -21,8 +21,10 @@ from pretrain_archive.domain.errors import (
 from pretrain_archive.domain.identity import Ref, new_id
 from pretrain_archive.domain.records import Origin
 from pretrain_archive.ledger import tree
+from pretrain_archive.ledger.engine import Database
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.ledger.sql import SqlLedger
 
 
 def test_append_chains_a_stream(place: Place) -> None:
@@ -314,9 +316,11 @@ def test_child_process_uses_its_own_connection(place: Place) -> None:
 
 def test_missing_tables_name_the_remedy(tmp_path: Path) -> None:
     """A database without the ledger's tables says which command makes them."""
-    ledger = open_ledger(f"sqlite:///{tmp_path}/empty.db", signing_key=None, anchors=[])
+    url = f"sqlite:///{tmp_path}/empty.db"
     with pytest.raises(LedgerError, match="airflow db migrate"):
-        ledger.append([draft(0)])
+        open_ledger(url, signing_key=None, anchors=[])
+    with pytest.raises(LedgerError, match="airflow db migrate"):
+        SqlLedger(Database(url)).append([draft(0)])
 
 
 @pytest.mark.parametrize(
