@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Immutable data versions.")
 
+_TOLD = (
+    "name", "version", "manifest_digest", "file_count", "total_bytes", "parent", "unchanged", "changes"
+)  # fmt: skip
+
 Store = Annotated[
     str, typer.Option("--store", metavar="URI", help="Object store; default: the configured one.")
 ]
@@ -78,19 +82,9 @@ def create(  # noqa: PLR0917 - typer passes options by name
             exclude=[*resolved.exclude, *(exclude or ())],
             progress=progress,
         )
-    wanted = (
-        "name",
-        "version",
-        "manifest_digest",
-        "file_count",
-        "total_bytes",
-        "parent",
-        "unchanged",
-        "changes",
-    )
-    document = {key: made.to_json()[key] for key in wanted}
     line = f"{made.name}@{made.version}  {made.file_count} files, {size_text(made.total_bytes)}"
     state = "unchanged" if made.unchanged else ", ".join(f"{n} {word}" for word, n in made.changes.items())
+    document = {key: made.to_json()[key] for key in _TOLD}
     answer(document, [f"{line}  ({state})", made.manifest_digest], as_json=as_json)
 
 

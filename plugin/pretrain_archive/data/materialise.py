@@ -54,13 +54,7 @@ def materialise(
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".manifest-", delete=False) as out:
         try:
             for entry, place in in_order(work, read_split(store, split)):
-                fields = {
-                    "path": entry.path,
-                    "sha256": entry.sha256,
-                    "size": entry.size,
-                    "split": entry.split,
-                }
-                out.write(canonical_bytes(fields | {"location": os.fsdecode(place)}) + b"\n")
+                out.write(_line(entry, place))
                 documents, size = documents + 1, size + entry.size
                 if progress is not None:
                     progress(documents, size)
@@ -71,6 +65,11 @@ def materialise(
             with suppress(FileNotFoundError):
                 Path(out.name).unlink()
     return target
+
+
+def _line(entry: SplitEntry, place: bytes) -> bytes:
+    fields = {"path": entry.path, "sha256": entry.sha256, "size": entry.size, "split": entry.split}
+    return canonical_bytes(fields | {"location": os.fsdecode(place)}) + b"\n"
 
 
 def _locator(

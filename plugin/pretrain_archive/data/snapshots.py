@@ -34,22 +34,10 @@ _NO_CHANGES = {"added": 0, "removed": 0, "modified": 0}
 
 
 def create_snapshot(
-    store: ObjectStore,
-    ledger: Ledger | None,
-    *,
-    name: str,
-    source_root: str | bytes,
-    mode: Mode,
-    actor: Actor,
-    origin: Origin,
-    stream: str = "",
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    source_id: str | None = None,
-    source_uri: str = "",
-    attempt: int = 0,
-    progress: Progress | None = None,
-) -> SnapshotCreated:
+    store: ObjectStore, ledger: Ledger | None, *, name: str, source_root: str | bytes, mode: Mode,
+    actor: Actor, origin: Origin, stream: str = "", include: Sequence[str] = (), exclude: Sequence[str] = (),
+    source_id: str | None = None, source_uri: str = "", attempt: int = 0, progress: Progress | None = None,
+) -> SnapshotCreated:  # fmt: skip
     """Snapshot the files below ``source_root`` as a version of ``name`` and record it.
 
     ``copy`` keeps every file's bytes in ``store`` (once per content); ``reference`` keeps the manifest only.

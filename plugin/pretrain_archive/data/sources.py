@@ -64,28 +64,12 @@ def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSourc
 
 
 def register_source(
-    ledger: Ledger,
-    *,
-    source: ResolvedSource,
-    name: str,
-    obtained: str,
-    authorisation: str,
-    usage_scope: list[str],
-    origin_class: str,
-    owner: str,
-    responsible: str,
-    actor: Actor,
-    origin: Origin,
-    stream: str,
-    licence: str = "",
-    collected_at: str | None = None,
-    masking: str | None = None,
-    applicable_tasks: list[str] | None = None,
-    access_identity: str | None = None,
-    access_granted_at: str | None = None,
-    access_revoked_at: str | None = None,
-    attempt: int = 0,
-) -> SourceRegistered:
+    ledger: Ledger, *, source: ResolvedSource, name: str, obtained: str, authorisation: str,
+    usage_scope: list[str], origin_class: str, owner: str, responsible: str, actor: Actor, origin: Origin,
+    stream: str, licence: str = "", collected_at: str | None = None, masking: str | None = None,
+    applicable_tasks: list[str] | None = None, access_identity: str | None = None,
+    access_granted_at: str | None = None, access_revoked_at: str | None = None, attempt: int = 0,
+) -> SourceRegistered:  # fmt: skip
     """Append ``source.registered`` and return its payload.
 
     The id follows from name and address, so that the same source has one id in all runs. ``licence``
@@ -113,26 +97,22 @@ def register_source(
         access_granted_at=access_granted_at,
         access_revoked_at=access_revoked_at,
     )
+    draft = Draft(
+        stream=stream, kind="source.registered", payload=payload.to_json(), actor=actor, origin=origin,
+        attempt=attempt, edges=_edges(payload, stream),
+    )  # fmt: skip
+    ledger.append([draft])
+    return payload
+
+
+def _edges(payload: SourceRegistered, stream: str) -> tuple[Edge, ...]:
     subject = Ref(type="source", id=payload.source_id)
     people = sorted({payload.owner, payload.responsible})
     edges = [Edge(subject=subject, relation=Relation.WAS_ATTRIBUTED_TO, object=_person(p)) for p in people]
     if stream.startswith("run_"):
         run = Ref(type="run", id=stream)
         edges.append(Edge(subject=run, relation=Relation.USED, object=subject))
-    ledger.append(
-        [
-            Draft(
-                stream=stream,
-                kind="source.registered",
-                payload=payload.to_json(),
-                actor=actor,
-                origin=origin,
-                attempt=attempt,
-                edges=tuple(edges),
-            )
-        ]
-    )
-    return payload
+    return tuple(edges)
 
 
 def source_id(name: str, uri: str) -> str:

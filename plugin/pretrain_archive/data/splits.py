@@ -57,17 +57,9 @@ class SplitEntry:
 
 
 def create_split(
-    store: ObjectStore,
-    ledger: Ledger | None,
-    *,
-    snapshot: SnapshotCreated,
-    seed: int,
-    validation_fraction: float,
-    actor: Actor,
-    origin: Origin,
-    stream: str = "",
-    attempt: int = 0,
-) -> SplitCreated:
+    store: ObjectStore, ledger: Ledger | None, *, snapshot: SnapshotCreated, seed: int,
+    validation_fraction: float, actor: Actor, origin: Origin, stream: str = "", attempt: int = 0,
+) -> SplitCreated:  # fmt: skip
     """Divide ``snapshot``, keep the list of documents in ``store`` and record it.
 
     Raises ``InputError`` if either part would be empty: then nothing is stored or recorded.
