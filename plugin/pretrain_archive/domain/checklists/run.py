@@ -25,7 +25,9 @@ def completed(view: RunView, policy: Policy) -> Item:
         evidence=(record,),
         expected="completed",
         holds=None if ended is None else ended.state == "completed",
-        found=f"attempt {ended.attempt}: {ended.state}, step {ended.last_step}, {ended.reason}" if ended else "",
+        found=f"attempt {ended.attempt}: {ended.state}, step {ended.last_step}, {ended.reason}"
+        if ended
+        else "",
         check="the last attempt ended with exit code 0, and with the end marker or at the configured last step",
         owner=policy.people.platform_owner,
         requirement="R088",
