@@ -9,7 +9,7 @@ import pytest
 from tests.unit.gates.asked_run import EXPIRES
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import AlreadyRecordedError
+from pretrain_archive.domain.errors import AlreadyRecordedError, StreamMovedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.gates.permit import consume_permit
 from pretrain_archive.ledger.canonical import digest_of
@@ -44,6 +44,17 @@ def consume(run, permit, task="gpu_launch", **origin):
     """Use a token from a task try."""
     caller = run.caller(task, **origin)
     return consume_permit(run.ledger, permit, target="local", actor=caller.actor, origin=caller.origin)
+
+
+def test_what_happens_in_between_wins(run):
+    """A token is not consumed if the run got any record since it was derived: nothing may start."""
+    run.until("prepare")
+    permit = run.permit()
+    run.answer("prepare", option="Reject", reason="I looked again.")
+
+    with pytest.raises(StreamMovedError, match="moved on"):
+        consume(run, permit)
+    assert run.view().attempts == 0
 
 
 def test_contents(run):
