@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -36,6 +37,9 @@ QUICK = {
     "report_bytes": 4096, "log_every": 5,
 }  # fmt: skip
 INCLUDE = ["email/*.py", "json/*.py", "asyncio/*.py", "unittest/*.py", "importlib/*.py", "collections/*.py"]
+
+
+VERSIONS = itertools.count(1)  # a name and version is one model in the whole ledger
 
 
 def conf(project: str = "quick", **changes: Any) -> dict[str, Any]:
