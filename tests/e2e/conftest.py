@@ -46,7 +46,8 @@ def conf(project: str = "quick", **changes: Any) -> dict[str, Any]:
     """The form's values for a run of seconds: a few modules of the standard library, sixty steps."""
     return {
         "project": project, "objective": "Learn the bytes of a few modules in seconds", "configuration": QUICK,
-        "include": INCLUDE, "checkpoint_every": 20, "must_beat_baselines": False, "acceptance_limit": 9.0, "release_version": f"0.{next(VERSIONS)}",
+        "include": INCLUDE, "checkpoint_every": 20, "must_beat_baselines": False, "acceptance_limit": 9.0,
+        "release_version": f"0.{next(VERSIONS)}",
     } | changes  # fmt: skip
 
 
