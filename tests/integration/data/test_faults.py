@@ -90,7 +90,8 @@ def test_a_fault_at_every_kind_of_syscall(template, tmp_path, mode):
     seen = observe(lambda: snapshot(case, mode), paths=[])
     assert {"write", "fsync", "link", "mkdir", "read"} <= set(seen), seen
     hit = 0
-    for fault in plan(seen, each=3 if mode == "copy" else 5):
+    faults = list(plan(seen, each=3 if mode == "copy" else 5))
+    for fault in faults:
         fresh()
         try:
             outcome = run(lambda: snapshot(case, mode), fault=fault, paths=[])
@@ -108,8 +109,9 @@ def test_a_fault_at_every_kind_of_syscall(template, tmp_path, mode):
         except BaseException as error:
             error.add_note(f"after {fault}, which ended with {outcome.code}:\n{outcome.text}")
             raise
-    # A plan that mostly misses would prove nothing.
-    assert hit > 60
+    # A plan that misses nearly always would prove nothing. How many hit depends on which thread does what: strace
+    # counts places for each thread, and copying shares its files among them.
+    assert hit > len(faults) / 3
 
 
 KILLED = """
