@@ -90,8 +90,8 @@ def test_a_fault_at_every_kind_of_syscall(template, tmp_path, mode):
     seen = observe(lambda: snapshot(case, mode), paths=[])
     assert {"write", "fsync", "link", "mkdir", "read"} <= set(seen), seen
     hit = 0
-    faults = list(plan(seen, each=3 if mode == "copy" else 5))
-    for fault in faults:
+    # Places are counted for each thread and copying shares its files among them: more places, so that enough hit.
+    for fault in plan(seen, each=5):
         fresh()
         try:
             outcome = run(lambda: snapshot(case, mode), fault=fault, paths=[])
@@ -109,9 +109,8 @@ def test_a_fault_at_every_kind_of_syscall(template, tmp_path, mode):
         except BaseException as error:
             error.add_note(f"after {fault}, which ended with {outcome.code}:\n{outcome.text}")
             raise
-    # A plan that misses nearly always would prove nothing. How many hit depends on which thread does what: strace
-    # counts places for each thread, and copying shares its files among them.
-    assert hit > len(faults) / 3
+    # A plan that mostly misses would prove nothing.
+    assert hit > 60, hit
 
 
 KILLED = """
