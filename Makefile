@@ -29,7 +29,7 @@ down: ## Stop what `make up` started
 	@if [ -x $(PY) ]; then exec $(PY) docker/local/demo.py down; else echo "Nothing is installed, nothing runs."; fi
 
 .PHONY: test
-test: install system check ## Run every check and every test (TESTS=… chooses)
+test: install peers system check ## Run every check and every test (TESTS=… chooses)
 	@exec $(PY) -m pytest -p no:cacheprovider $(TESTS)
 
 .PHONY: check
@@ -41,7 +41,7 @@ check: install ## Lint, format, types and layers
 	@echo "Checks passed: lint, format, types, layers."
 
 .PHONY: bench
-bench: install ## Measure the numbers that the project promises; prints tables
+bench: install peers ## Measure the numbers that the project promises; prints tables
 	@exec $(PY) -m pytest -p no:cacheprovider -s -m bench tests/bench
 
 .PHONY: fmt
@@ -63,6 +63,10 @@ install: ## Create .venv from requirements.lock; does nothing when it is up to d
 	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11, 3.12 or 3.13 is needed and none was found." \
 		"Install one, or name it: make PYTHON=/path/to/python3.12 …" >&2; exit 2; fi
 	@$(PYTHON) docker/local/install.py
+
+.PHONY: peers
+peers: ## Install the tools that benchmarks compare with, apart from ours
+	@$(PYTHON) docker/local/peers.py
 
 .PHONY: system
 system: ## Install the system programs that tests need, where that is allowed

@@ -24,13 +24,16 @@ HEADER = """\
 """
 
 
-def resolve(preferred: str, *, upgrade: bool, groups: tuple[str, ...]) -> list[str]:
+def resolve(
+    preferred: str, *, upgrade: bool, groups: tuple[str, ...], extras: tuple[str, ...]
+) -> list[str]:
     """The requirement lines that fit pyproject.toml, near the ``preferred`` ones."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "requirements.txt"
         output.write_text(preferred, encoding="utf-8")
         command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--quiet", "--universal"]
-        command += ["--extra", "train", "--python-version", "3.11", "--no-header"]
+        command += ["--python-version", "3.11", "--no-header"]
+        command += [part for extra in extras for part in ("--extra", extra)]
         command += [part for group in groups for part in ("--group", group)]
         command += ["--no-annotate", "--no-emit-index-url", "--output-file", str(output)]
         subprocess.run([*command, *(["--upgrade"] if upgrade else [])], cwd=ROOT, check=True)
@@ -50,10 +53,10 @@ def main() -> None:
     options.add_argument("--prefer", type=Path, default=LOCK, help="pins to keep where they fit")
     chosen = options.parse_args()
     preferred = chosen.prefer.read_text(encoding="utf-8") if chosen.prefer.exists() else ""
-    pins = locked(resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev")))
+    pins = locked(resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev"), extras=("train", "spark")))
     LOCK.write_text(HEADER + "\n".join(pins) + "\n", encoding="utf-8")
     # The image gets the same versions without the tools of developers.
-    image = locked(resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",)))
+    image = locked(resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",), extras=("train",)))
     IMAGE_LOCK.write_text(HEADER + "\n".join(image) + "\n", encoding="utf-8")
     print(f"{LOCK.name}: {len(pins)} pins; docker/{IMAGE_LOCK.name}: {len(image)}")
 

@@ -45,6 +45,8 @@ PROGRAMS = (
             needed_by="the browser tests"),
     Program(name="a Chinese font", package="fonts-noto-cjk", present=_cjk_font, needed_by="the browser tests"),
     Program(name="fc-list", package="fontconfig", present=_on_path("fc-list"), needed_by="the browser tests"),
+    Program(name="Java", package="default-jre-headless", present=_on_path("java"),
+            needed_by="the quality checks on Spark"),
     Program(name="strace", package="strace", present=_on_path("strace"), needed_by="the crash tests"),
 )  # fmt: skip
 

@@ -89,13 +89,14 @@ def test_hashing_large_files(large, capsys):
 
 
 MEASURED = """
-import resource, sys
+import sys
+from tests.support.memory import peak_bytes
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.storage.files import FileStore
 create_snapshot(FileStore(sys.argv[2]), None, name="n", source_root=sys.argv[1], mode=sys.argv[3],
     actor=Actor(type="cli", name="n"), origin=Origin(dag_id="cli", dag_run_id="1", task_id="t"))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_bytes())
 """
 
 
@@ -117,11 +118,12 @@ def test_memory(tree, mode, request, tmp_path, capsys):
     folder = request.getfixturevalue(tree)
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, folder, tmp_path / "store", mode],
+        cwd=Path(__file__).parents[2],  # where the package of the tests' own helpers lies
         capture_output=True,
         text=True,
         check=True,
     )
-    peak = int(done.stdout) / 1024
+    peak = int(done.stdout) / 2**20
     with capsys.disabled():
         print(f"\n  {tree} files, {mode}: peak {peak:.0f} MiB   (below {MEMORY_MIB})")
     assert peak < MEMORY_MIB
