@@ -24,9 +24,7 @@ HEADER = """\
 """
 
 
-def resolve(
-    preferred: str, *, upgrade: bool, groups: tuple[str, ...], extras: tuple[str, ...]
-) -> list[str]:
+def resolve(preferred: str, *, upgrade: bool, groups: tuple[str, ...], extras: tuple[str, ...]) -> list[str]:
     """The requirement lines that fit pyproject.toml, near the ``preferred`` ones."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "requirements.txt"
@@ -53,10 +51,14 @@ def main() -> None:
     options.add_argument("--prefer", type=Path, default=LOCK, help="pins to keep where they fit")
     chosen = options.parse_args()
     preferred = chosen.prefer.read_text(encoding="utf-8") if chosen.prefer.exists() else ""
-    pins = locked(resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev"), extras=("train", "spark")))
+    pins = locked(
+        resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev"), extras=("train", "spark"))
+    )
     LOCK.write_text(HEADER + "\n".join(pins) + "\n", encoding="utf-8")
     # The image gets the same versions without the tools of developers.
-    image = locked(resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",), extras=("train",)))
+    image = locked(
+        resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",), extras=("train",))
+    )
     IMAGE_LOCK.write_text(HEADER + "\n".join(image) + "\n", encoding="utf-8")
     print(f"{LOCK.name}: {len(pins)} pins; docker/{IMAGE_LOCK.name}: {len(image)}")
 
