@@ -44,6 +44,12 @@ check: install ## Lint, format, types and layers
 bench: install peers ## Measure the numbers that the project promises; prints tables
 	@exec $(PY) -m pytest -p no:cacheprovider -s -m bench tests/bench
 
+.PHONY: faults
+faults: install system ## Kill and fail at every single file syscall (an hour: nightly); `make test` takes some of each
+	@EVERY_FAULT=1 exec $(PY) -m pytest -p no:cacheprovider --timeout=3600 tests/integration/ledger/test_faults.py \
+		tests/integration/gates/test_decision_faults.py tests/integration/data/test_faults.py \
+		tests/integration/package/test_write_faults.py
+
 .PHONY: fmt
 fmt: install ## Format the code and mend what the linter can
 	@$(BIN)/ruff format --quiet .
