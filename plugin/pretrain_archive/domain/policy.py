@@ -67,6 +67,27 @@ class Retention(_Part):
     legal_hold: list[str] = []
 
 
+class Quality(_Part):
+    """Which suite judges the data, and what of it a project sets otherwise.
+
+    ``suite`` is a suite that comes with the program or the path of a file; ``profile`` chooses the suite's thresholds
+    for prose or for source code. ``limits`` and ``severities`` are by rule id. ``benchmarks`` are folders or files
+    (name → path) that training data must not contain. ``languages`` are ISO 639-1 codes; empty declares none.
+    """
+
+    suite: str = "standard-1"
+    profile: Literal["text", "code"] = "text"
+    engine: Literal["local", "spark"] = "local"
+    spark_master: str = "local[*]"
+    limits: dict[str, float] = {}
+    severities: dict[str, Literal["blocking", "advisory"]] = {}
+    mixture_unit: Literal["tokens", "bytes"] = "tokens"
+    text_field: str = Field(min_length=1, default="text")
+    benchmarks: dict[str, str] = {}
+    languages: list[str] = []
+    forbidden_terms: list[str] = []
+
+
 class Data(_Part):
     """What the data may be used for, how it is kept and what quality is demanded."""
 
@@ -79,6 +100,7 @@ class Data(_Part):
     max_format_error_rate: float = Field(ge=0, le=1, default=0.0)
     min_documents: int = Field(ge=1, default=1)
     mixture: dict[str, list[float]] = {}
+    quality: Quality = Quality()
 
 
 class Quotas(_Part):

@@ -68,17 +68,30 @@ class SplitCreated(Payload):
 
 
 class QualityGate(Payload):
-    """One quality gate: what was observed against which limit."""
+    """One quality gate: what was observed against which limit.
+
+    ``severity`` says whether a failure blocks or is advice; ``checked`` is False where nothing could be judged (a
+    column that no measure filled, no document), which is never a pass. ``family`` is the kind of gate it belongs to.
+    """
 
     name: str
     passed: bool
     observed: float | str | None
     limit: float | str | None
     detail: str = ""
+    severity: Literal["blocking", "advisory"] = "blocking"
+    checked: bool = True
+    family: str = ""
 
 
 class QualityReported(Payload):
-    """The result of a quality check over a snapshot."""
+    """The result of a quality check over a snapshot.
+
+    ``passed`` asks the blocking gates only; ``warnings`` names the advisory gates that did not pass.
+    ``contamination`` counts documents found in a benchmark, a validation part or an earlier snapshot, None where
+    none was compared. The page for people (``html``) and the validator's own result (``validation``) lie in the
+    store beside the report.
+    """
 
     snapshot: str
     suite_name: str
@@ -92,6 +105,13 @@ class QualityReported(Payload):
     report_digest: Digest
     engine: str
     reason: str = ""
+    suite_version: str = ""
+    contamination: int | None = None
+    warnings: list[str] = []
+    html_uri: str = ""
+    html_digest: Digest | None = None
+    validation_uri: str = ""
+    validation_digest: Digest | None = None
 
 
 class TemporaryRemoved(Payload):
