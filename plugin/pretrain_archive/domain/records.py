@@ -87,7 +87,8 @@ class Origin:
 class Draft:
     """A fact to be appended.
 
-    ``stream`` is the run's uid, ``project/NAME``, ``data/NAME`` or ``ledger``. ``attempt`` is 0 before the
+    ``stream`` is the run's uid, ``project/NAME``, ``data/NAME``, ``source/ID`` (what is
+    recorded of a source outside of runs) or ``ledger``. ``attempt`` is 0 before the
     first launch. A retried write with the same stream, attempt, origin, kind and ordinal is the same fact.
     ``unique`` is a key that may be taken once in the whole ledger (a launch, a close). ``follows`` is the
     sequence of the newest record of the stream that the writer has seen: if the stream has moved on, nothing is

@@ -11,12 +11,18 @@ from pretrain_archive.domain.kinds.base import Digest, Payload
 
 
 class SourceRegistered(Payload):
-    """Where data came from and by what right (R035–R040, R055, R056)."""
+    """Where data came from and by what right (R035–R040, R055, R056).
+
+    ``licence_spdx`` is the canonical SPDX expression, None where ``licence`` is the text of a contract
+    (``contract: …``) or was recorded before expressions were told apart. ``applicable_tasks`` empty means that
+    nobody said for which tasks the data may be used.
+    """
 
     source_id: str
     name: str
     uri: str
     licence: str = Field(min_length=1)
+    licence_spdx: str | None = None
     licence_file_digest: Digest | None = None
     obtained: str
     collected_at: str | None = None
@@ -30,6 +36,27 @@ class SourceRegistered(Payload):
     access_identity: str | None = None
     access_granted_at: str | None = None
     access_revoked_at: str | None = None
+
+
+class SourceAccess(Payload):
+    """A service identity was given or lost the right to read a source (R055, R056): when, and who decided it."""
+
+    source_id: str
+    action: Literal["granted", "revoked"]
+    identity: str = Field(min_length=1)
+    at: str
+    by: str = Field(min_length=1)
+    reason: str = ""
+
+
+class SourceWithdrawn(Payload):
+    """A source may no longer be used: nothing that rests on it is launched or released any more (R037)."""
+
+    source_id: str
+    name: str
+    reason: str = Field(min_length=1)
+    by: str = Field(min_length=1)
+    at: str
 
 
 class SnapshotCreated(Payload):

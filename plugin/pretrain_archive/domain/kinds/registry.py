@@ -34,6 +34,8 @@ KINDS: dict[str, Kind] = {
     "note.added": Kind(model=gates.NoteAdded, track=Track.GATES),
     "ledger.recovered": Kind(model=artifact.LedgerRecovered, track=Track.GATES),
     "source.registered": Kind(model=data.SourceRegistered, track=Track.DATA),
+    "source.access": Kind(model=data.SourceAccess, track=Track.DATA),
+    "source.withdrawn": Kind(model=data.SourceWithdrawn, track=Track.DATA),
     "snapshot.created": Kind(model=data.SnapshotCreated, track=Track.DATA),
     "split.created": Kind(model=data.SplitCreated, track=Track.DATA),
     "quality.reported": Kind(model=data.QualityReported, track=Track.DATA),
