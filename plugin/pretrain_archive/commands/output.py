@@ -12,9 +12,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Any, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from pretrain_archive.services.progress import Figures, Meter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,6 +27,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 
 MARKS = {"verified": "✔", "changed": "△", "unrecorded": "◌"}
 COLOURS = {"verified": "32", "changed": "33", "unrecorded": "90"}
+BAR_SECONDS = 0.2
 
 
 _answers: list[TextIO] = []
@@ -147,18 +151,31 @@ def size_text(number: int) -> str:
 
 
 @contextlib.contextmanager
-def hashing_progress(word: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A line on standard error that counts files and bytes; None where that is no terminal."""
+def hashing_progress(word: str) -> Iterator[Meter | None]:
+    """A bar on standard error with files, bytes, rate and time left; None where that is no terminal.
+
+    Without colour under NO_COLOR; the bar is gone when the work is done, so that only the answer stays.
+    """
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415 - only where somebody looks
+    from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
-    def show(files: int, size: int) -> None:
-        sys.stderr.write(f"\r\x1b[2K{word}: {files} files, {size_text(size)}")
-        sys.stderr.flush()
+    from pretrain_archive.services.progress import Meter  # noqa: PLC0415
 
-    try:
-        yield show
-    finally:
-        sys.stderr.write("\r\x1b[2K")
-        sys.stderr.flush()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(12),
+        TextColumn("{task.fields[figures]}", markup=False),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task(word, total=None, figures="")
+
+        def show(figures: Figures) -> None:
+            # Of a thousand: the bar is drawn from a share, not from files or bytes, which may both be counted.
+            share = figures.share
+            total, done = (None, 0.0) if share is None else (1000.0, 1000.0 * share)
+            bar.update(task, total=total, completed=done, figures=figures.text())
+
+        yield Meter(show, seconds=BAR_SECONDS)

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 
 BLOCK = 1 << 20
 """Bytes per read. One MiB keeps calls rare and, times threads, memory small."""
@@ -21,6 +21,21 @@ Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 Progress = Callable[[int, int], None]
 """Called with files and bytes done so far, from the calling thread only."""
+
+
+@runtime_checkable
+class Expecting(Protocol):
+    """A progress that can be told the total, to tell how much time is left."""
+
+    def expect(self, files: int, size: int) -> None:
+        """There are ``files`` files and ``size`` bytes in all; counting begins now."""
+
+
+def expect(progress: Progress | None, files: int, size: int) -> None:
+    """Tell ``progress`` the total, if it takes one."""
+    if isinstance(progress, Expecting):
+        progress.expect(files, size)
+
 
 _buffers = threading.local()
 
