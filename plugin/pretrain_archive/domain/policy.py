@@ -10,11 +10,12 @@ import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pretrain_archive.domain.errors import PolicyError
+from pretrain_archive.domain.processing import RecipeRights, Step, check_order
 
 ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
 
@@ -92,7 +93,7 @@ class Data(_Part):
     """What the data may be used for, how it is kept and what quality is demanded."""
 
     usage_scope: list[str] = Field(min_length=1)
-    snapshot_mode: Literal["copy", "reference"] = "copy"
+    snapshot_mode: Literal["copy", "reference", "recipe"] = "copy"
     validation_fraction: float = Field(gt=0, lt=1)
     split_seed: int = 0
     max_exact_duplicate_rate: float = Field(ge=0, le=1)
@@ -101,6 +102,17 @@ class Data(_Part):
     min_documents: int = Field(ge=1, default=1)
     mixture: dict[str, list[float]] = {}
     quality: Quality = Quality()
+    steps: list[Step] = []
+    recipe: RecipeRights | None = None
+
+    @model_validator(mode="after")
+    def _processing_fits(self) -> Self:
+        check_order(self.steps)
+        if self.snapshot_mode == "recipe" and self.recipe is None:
+            raise ValueError(
+                "snapshot_mode recipe needs [data.recipe]: rebuild_allowed, keep_days and approver"
+            )
+        return self
 
 
 class Quotas(_Part):

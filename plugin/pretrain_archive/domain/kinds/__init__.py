@@ -40,6 +40,8 @@ from pretrain_archive.domain.kinds.compute import (
     StopFired,
 )
 from pretrain_archive.domain.kinds.data import (
+    DroppedCount,
+    ProcessingApplied,
     QualityGate,
     QualityReported,
     SnapshotCreated,
@@ -86,6 +88,7 @@ __all__ = [
     "CheckpointRegistered",
     "ConfigurationDeclared",
     "Digest",
+    "DroppedCount",
     "EnvironmentDeclared",
     "EnvironmentObserved",
     "EvaluationReported",
@@ -106,6 +109,7 @@ __all__ = [
     "PackageWritten",
     "Payload",
     "PayloadT",
+    "ProcessingApplied",
     "Purpose",
     "QualityGate",
     "QualityReported",
@@ -113,6 +117,7 @@ __all__ = [
     "RetentionApproved",
     "RetentionPlanned",
     "RetentionRefused",
+    "RuleDeclared",
     "RunClosed",
     "RunFailed",
     "RunOpened",

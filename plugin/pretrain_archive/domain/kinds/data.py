@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pretrain_archive.domain.kinds.base import Digest, Payload
 
@@ -70,13 +70,17 @@ class SnapshotCreated(Payload):
     total_bytes: int
     parent: str | None
     unchanged: bool
-    mode: Literal["copy", "reference"]
+    mode: Literal["copy", "reference", "recipe"]
     source_id: str | None = None
     source_uri: str = ""
     include: list[str] = []
     exclude: list[str] = []
     check: str = "every byte read and hashed with SHA-256"
     changes: dict[str, int] = {}
+    derived_from: str | None = None
+    rule: str | None = None
+    recipe_uri: str | None = None
+    recipe_digest: Digest | None = None
 
 
 class SplitCreated(Payload):
@@ -92,6 +96,7 @@ class SplitCreated(Payload):
     train_bytes: int
     validation_documents: int
     validation_bytes: int
+    rule: str | None = None
 
 
 class QualityGate(Payload):
@@ -147,3 +152,68 @@ class TemporaryRemoved(Payload):
     paths: list[str]
     bytes_released: int
     verified_absent: bool
+
+
+class RuleDeclared(Payload):
+    """A rule of processing, recorded when it is applied for the first time (R042, R050).
+
+    ``rule_digest`` is over the canonical JSON of what it says and of ``interpreter``, the version of the code that
+    carries it out. ``effective_from`` is the declared moment, the record's own time that of the first application.
+    """
+
+    rule_digest: Digest
+    name: str
+    version: int = Field(ge=1)
+    kind: str
+    parameters: dict[str, Any]
+    effective_from: str | None = None
+    interpreter: str
+    project: str = ""
+
+
+class DroppedCount(Payload):
+    """How many documents and bytes one reason took away; blank lines are bytes and no documents."""
+
+    reason: str
+    documents: int = Field(ge=0)
+    bytes: int = Field(ge=0)
+
+
+class ProcessingApplied(Payload):
+    """One application of a rule: from which snapshot to which, and what was left out why (R042, R043, R050).
+
+    In = out + dropped, for documents and for bytes; ``bytes_rewritten`` is what cleaning added (or took, below 0).
+    ``dropped_uri`` lists the dropped documents (path, line, digest, reason) without their text. ``output`` is
+    ``snapshot:NAME@VERSION``, or ``split:DIGEST`` for the split.
+    """
+
+    rule: RuleDeclared
+    first_applied_at: str | None = None
+    code_version: str
+    codecs: dict[str, str] = {}
+    input: str
+    input_digest: Digest
+    output: str
+    output_digest: Digest
+    files_in: int = Field(ge=0)
+    files_out: int = Field(ge=0)
+    documents_in: int = Field(ge=0)
+    documents_out: int = Field(ge=0)
+    bytes_in: int = Field(ge=0)
+    bytes_out: int = Field(ge=0)
+    bytes_rewritten: int = 0
+    changed_documents: int = Field(ge=0, default=0)
+    dropped: list[DroppedCount] = []
+    dropped_uri: str | None = None
+    dropped_digest: Digest | None = None
+    observed: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _conserved(self) -> Self:
+        documents = self.documents_out + sum(item.documents for item in self.dropped)
+        size = self.bytes_out - self.bytes_rewritten + sum(item.bytes for item in self.dropped)
+        if (self.documents_in, self.bytes_in) != (documents, size):
+            raise ValueError(
+                f"{self.documents_in} documents ({self.bytes_in} bytes) went in, {documents} ({size}) are accounted for"
+            )
+        return self

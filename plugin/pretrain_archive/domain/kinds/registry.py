@@ -37,6 +37,8 @@ KINDS: dict[str, Kind] = {
     "source.access": Kind(model=data.SourceAccess, track=Track.DATA),
     "source.withdrawn": Kind(model=data.SourceWithdrawn, track=Track.DATA),
     "snapshot.created": Kind(model=data.SnapshotCreated, track=Track.DATA),
+    "rule.declared": Kind(model=data.RuleDeclared, track=Track.DATA),
+    "processing.applied": Kind(model=data.ProcessingApplied, track=Track.DATA),
     "split.created": Kind(model=data.SplitCreated, track=Track.DATA),
     "quality.reported": Kind(model=data.QualityReported, track=Track.DATA),
     "temporary.removed": Kind(model=data.TemporaryRemoved, track=Track.DATA),
