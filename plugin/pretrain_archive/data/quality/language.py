@@ -59,4 +59,4 @@ def _identifier() -> LanguageIdentifier:
     """The model, read once in a process; with probabilities that sum to 1 instead of log scores."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_pickled_model(MODEL_FILE, norm_probs=True)
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
