@@ -19,6 +19,7 @@ from tests.support.rounds import rounds
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import BLOCK, workers
 from pretrain_archive.data.manifest import build
+from pretrain_archive.data.tree import FolderTree
 
 MIB = 1 << 20
 FILE_MIB = 192
@@ -56,7 +57,7 @@ def plain(folder: Path) -> list[str]:
 
 def ours(folder: Path) -> list[str]:
     """What a snapshot does: list, stamp, hash, look again, write and digest the manifest."""
-    built = build(os.fsencode(folder), Filter())
+    built = build(FolderTree.at(str(folder)), Filter())
     with built.file:
         return [entry.sha256 for entry in built.entries()]
 

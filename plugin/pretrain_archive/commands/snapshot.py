@@ -67,13 +67,13 @@ def create(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive.services.wiring import own_places  # noqa: PLC0415
 
     resolved, target = resolve_source(source), open_store(store)
-    refuse_own_places(resolved.root, own_places(), target)
+    refuse_own_places(resolved.tree, own_places(), target)
     with hashing_progress("hashing") as progress:
         made = create_snapshot(
             target,
             services.open_ledger(),
             name=name,
-            source_root=resolved.root,
+            source_root=resolved.tree,
             source_uri=resolved.uri,
             mode=mode,
             actor=Actor(type="cli", name=getpass.getuser()),
@@ -106,7 +106,7 @@ def verify(
             open_store(store),
             name,
             version,
-            source_root=resolve_source(source).root if source else None,
+            source_root=resolve_source(source).tree if source else None,
             manifest_digest=_recorded_digest(open_store(store), name, version),
             progress=progress,
         )

@@ -10,9 +10,8 @@ from typing import BinaryIO, cast
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import BLOCK, hash_stream, in_order
 from pretrain_archive.data.manifest import Entry
-from pretrain_archive.data.tree import Listed, open_listed, unreadable
-from pretrain_archive.domain.errors import SourceChangedError, StorageError
-from pretrain_archive.domain.identity import path_to_text
+from pretrain_archive.data.tree import Listed, Tree, changed, unreadable
+from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.storage.port import ObjectStore
 
 
@@ -22,9 +21,9 @@ class Copier:
     ``found`` are the digests whose objects were there before: their bytes are not proven by this call.
     """
 
-    def __init__(self, store: ObjectStore, root: bytes) -> None:
+    def __init__(self, store: ObjectStore, tree: Tree) -> None:
         self._store = store
-        self._root = root
+        self._tree = tree
         self._written: set[str] = set()
         self.found: set[str] = set()
 
@@ -36,7 +35,7 @@ class Copier:
         if self._store.stat(key) is not None:
             self.found.add(entry.sha256)
             return
-        with open_listed(self._root, listed.path) as stream:
+        with self._tree.open(listed) as stream:
             copied = cast("BinaryIO", _Checked(stream, listed.path, entry.sha256))
             mine = self._store.put_if_absent(key, copied)
         (self._written if mine else self.found).add(entry.sha256)
@@ -80,10 +79,5 @@ class _Checked(io.RawIOBase):
             raise unreadable(self._path, error) from error
         self._digest.update(block)
         if not block and "sha256:" + self._digest.hexdigest() != self._expected:
-            text = path_to_text(self._path)
-            raise SourceChangedError(
-                f"source file {text}: changed while it was copied; no version was made.",
-                paths=(text,),
-                hint="Stop what writes there and try again.",
-            )
+            raise changed(self._path)
         return block

@@ -8,7 +8,6 @@ manifest's bytes stands for the whole content; two trees with the same files giv
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress, hash_stream, in_order
 from pretrain_archive.data.lines import with_header
 from pretrain_archive.data.merging import merge
-from pretrain_archive.data.tree import Listed, Stamp, list_tree, open_listed, unreadable
+from pretrain_archive.data.tree import Listed, Tree, unreadable
 from pretrain_archive.domain.errors import ArchiveError, SourceChangedError, SourceError
 from pretrain_archive.domain.identity import path_to_text, text_to_path
 from pretrain_archive.ledger.canonical import canonical_bytes
@@ -92,9 +91,9 @@ Hashed = Callable[[Listed, Entry], None]
 
 
 def build(
-    root: bytes, chosen: Filter, *, progress: Progress | None = None, each: Hashed | None = None
+    tree: Tree, chosen: Filter, *, progress: Progress | None = None, each: Hashed | None = None
 ) -> Built:
-    """Read and hash every chosen file below ``root`` and return the manifest.
+    """Read and hash every chosen file of ``tree`` and return the manifest.
 
     ``each`` is called on a hashing thread with every file that was read (to copy it). Raises
     ``SourceError`` for an empty or unreadable source and ``SourceChangedError`` naming the files that
@@ -102,7 +101,7 @@ def build(
     """
 
     def work(listed: Listed) -> tuple[Listed, Entry | None]:
-        entry = _read(root, listed)
+        entry = _read(tree, listed)
         if each is not None and entry is not None and entry.link is None:
             each(listed, entry)
         return listed, entry
@@ -111,11 +110,11 @@ def build(
     files = links = size = 0
     # The work file has no name: a killed process leaves nothing behind.
     with cast("BinaryIO", tempfile.TemporaryFile()) as spool:
-        for listed, entry in in_order(work, list_tree(root, chosen)):
+        for listed, entry in in_order(work, tree.list(chosen)):
             if entry is None:
                 changed.append(path_to_text(listed.path))
                 continue
-            spool.write(json.dumps(_columns(listed.stamp)).encode() + b"\t" + entry.line())
+            spool.write(json.dumps(listed.mark).encode() + b"\t" + entry.line())
             files, links, size = (
                 files + (entry.link is None),
                 links + (entry.link is not None),
@@ -123,8 +122,8 @@ def build(
             )
             if progress is not None:
                 progress(files, size)
-        changed += _changed_since(root, chosen, spool)
-        _refuse(root, changed, files)
+        changed += _changed_since(tree, chosen, spool)
+        _refuse(tree, changed, files)
         return _finish(Header(files=files, links=links, total_bytes=size), spool)
 
 
@@ -154,62 +153,51 @@ def _parsed(stream: BinaryIO) -> Iterator[Entry]:
         raise ValueError(f"{seen} entries, expected {header['files'] + header['links']}")
 
 
-def _read(root: bytes, listed: Listed) -> Entry | None:
+def _read(tree: Tree, listed: Listed) -> Entry | None:
     """Hash one file; None if it changed between listing and end of reading."""
     text = path_to_text(listed.path)
     if listed.target is not None:
         return Entry(path=text, link=path_to_text(listed.target))
     try:
-        stream = open_listed(root, listed.path)
-    except SourceError as error:
-        # It was there when the folder was listed: gone or swapped for a link means changed.
-        if isinstance(error.__cause__, PermissionError):
-            raise
+        with tree.open(listed) as stream:
+            digest, size = hash_stream(stream, at_most=listed.size)
+            if size != listed.size or not tree.same(listed, stream):
+                return None
+    except SourceChangedError:
         return None
-    with stream:
-        try:
-            before = Stamp.of(os.fstat(stream.fileno()))
-            digest, size = hash_stream(stream, at_most=listed.stamp.size)
-            after = Stamp.of(os.fstat(stream.fileno()))
-        except OSError as error:
-            raise unreadable(listed.path, error) from error
-    if not listed.stamp == before == after or size != after.size:
-        return None
+    except OSError as error:
+        raise unreadable(listed.path, error) from error
     return Entry(path=text, size=size, sha256=digest)
 
 
-def _columns(stamp: Stamp) -> list[int]:
-    return [stamp.device, stamp.inode, stamp.size, stamp.mtime_ns, stamp.ctime_ns]
-
-
-def _changed_since(root: bytes, chosen: Filter, spool: BinaryIO) -> list[str]:
+def _changed_since(tree: Tree, chosen: Filter, spool: BinaryIO) -> list[str]:
     """Compare what was read with a fresh listing of the whole tree; return the paths that differ."""
     spool.seek(0)
-    read = ((Stamp(*json.loads(a)), Entry.parse(b)) for a, _, b in (line.partition(b"\t") for line in spool))
-    now = list_tree(root, chosen)
+    read = ((tuple(json.loads(a)), Entry.parse(b)) for a, _, b in (line.partition(b"\t") for line in spool))
+    now = tree.list(chosen)
     changed: list[str] = []
     for before, after in merge(read, now, left=lambda pair: pair[1].sort_key(), right=lambda item: item.path):
         if before is None and after is not None:
             changed.append(path_to_text(after.path))
-        elif before is not None and (after is None or after.stamp != before[0]):
+        elif before is not None and (after is None or after.mark != before[0]):
             changed.append(before[1].path)
     return changed
 
 
-def _refuse(root: bytes, changed: list[str], files: int) -> None:
+def _refuse(tree: Tree, changed: list[str], files: int) -> None:
     names = tuple(sorted(set(changed)))
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         raise SourceChangedError(
-            f"source {path_to_text(root)}: {len(names)} files changed while they were read: "
+            f"source {tree.uri}: {len(names)} files changed while they were read: "
             f"{', '.join(names[:NAMED])}{more}; no version was made.",
             paths=names,
             hint="Stop what writes there and try again.",
         )
     if not files:
         raise SourceError(
-            f"source {path_to_text(root)}: no file is left to read.",
-            hint="Check the folder and the include and exclude patterns.",
+            f"source {tree.uri}: no file is left to read.",
+            hint="Check the source and the include and exclude patterns.",
         )
 
 

@@ -16,9 +16,9 @@ from typing import BinaryIO, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import BLOCK, Progress, hash_stream, in_order
-from pretrain_archive.data.sources import resolve_source
+from pretrain_archive.data.sources import live_tree
 from pretrain_archive.data.splits import SplitEntry, read_split
-from pretrain_archive.data.tree import absolute, open_listed
+from pretrain_archive.data.tree import FolderTree, Listed, Place
 from pretrain_archive.domain.errors import ArchiveError, SourceError
 from pretrain_archive.domain.identity import path_to_text, text_to_path
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
@@ -34,7 +34,7 @@ def materialise(
     split: SplitCreated,
     folder: Path,
     *,
-    source_root: str | bytes | None = None,
+    source_root: Place | None = None,
     progress: Progress | None = None,
 ) -> Path:
     """Write ``folder/manifest.jsonl`` and return its path.
@@ -73,19 +73,21 @@ def _line(entry: SplitEntry, place: bytes) -> bytes:
 
 
 def _locator(
-    store: ObjectStore, snapshot: SnapshotCreated, folder: Path, source_root: str | bytes | None
+    store: ObjectStore, snapshot: SnapshotCreated, folder: Path, source_root: Place | None
 ) -> Located:
     if snapshot.mode == "reference":
-        root = os.path.realpath(os.fsencode(source_root or resolve_source(snapshot.source_uri).root))
-        return partial(_in_source, root)
+        tree = live_tree(snapshot, source_root)
+        if not isinstance(tree, FolderTree):
+            raise ArchiveError(f"{tree.uri}: is not a folder.", hint="Snapshot the source in copy mode.")
+        return partial(_in_source, tree)
     if local_path(store, "blobs") is not None:
         return partial(_in_store, store)
     return partial(_downloaded, store, folder)
 
 
-def _in_source(root: bytes, entry: SplitEntry) -> bytes:
+def _in_source(tree: FolderTree, entry: SplitEntry) -> bytes:
     path = text_to_path(entry.path)
-    place = absolute(root, path)
+    place = tree.absolute(path)
     try:
         place.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -93,7 +95,7 @@ def _in_source(root: bytes, entry: SplitEntry) -> bytes:
             f"document {entry.path}: its name is not UTF-8, so no JSON can name it to the training program.",
             hint="Snapshot the source in copy mode.",
         ) from error
-    with open_listed(root, path) as stream:
+    with tree.open(Listed(path, entry.size)) as stream:
         _check(entry, *hash_stream(stream), where=path_to_text(place))
     return place
 

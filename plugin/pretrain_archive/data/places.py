@@ -6,16 +6,20 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from pretrain_archive.data.tree import FolderTree, Tree
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.port import ObjectStore, local_path
 
 
-def refuse_own_places(root: bytes, own: Mapping[str, Path], store: ObjectStore | None = None) -> None:
-    """Raise ``InputError`` naming both paths if ``root`` is around, inside or equal to one of this program's places.
+def refuse_own_places(tree: Tree | bytes, own: Mapping[str, Path], store: ObjectStore | None = None) -> None:
+    """Raise ``InputError`` naming both paths if ``tree`` is around, inside or equal to one of this program's places.
 
     ``own`` are places by what they are for; ``store`` adds its folder if it has one. Nothing is written.
     """
+    if not isinstance(tree, bytes | FolderTree):
+        return
+    root = tree if isinstance(tree, bytes) else tree.root
     places = dict(own)
     if store is not None and (folder := local_path(store, "")) is not None:
         places["store"] = folder

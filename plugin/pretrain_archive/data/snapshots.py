@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Sequence
 from typing import BinaryIO, Literal
-from urllib.parse import quote
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
@@ -20,6 +18,7 @@ from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.keeping import Copier, prove
 from pretrain_archive.data.manifest import Built, Entry, build, read_entries
 from pretrain_archive.data.merging import merge
+from pretrain_archive.data.tree import Place, tree_of
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated
@@ -34,11 +33,11 @@ _NO_CHANGES = {"added": 0, "removed": 0, "modified": 0}
 
 
 def create_snapshot(
-    store: ObjectStore, ledger: Ledger | None, *, name: str, source_root: str | bytes, mode: Mode,
+    store: ObjectStore, ledger: Ledger | None, *, name: str, source_root: Place, mode: Mode,
     actor: Actor, origin: Origin, stream: str = "", include: Sequence[str] = (), exclude: Sequence[str] = (),
     source_id: str | None = None, source_uri: str = "", attempt: int = 0, progress: Progress | None = None,
 ) -> SnapshotCreated:  # fmt: skip
-    """Snapshot the files below ``source_root`` as a version of ``name`` and record it.
+    """Snapshot the files of ``source_root``, a tree or the path of a folder, as a version of ``name``, and record it.
 
     ``copy`` keeps every file's bytes in ``store`` (once per content); ``reference`` keeps the manifest only.
     Content equal to the newest version gives that version again with ``unchanged``. ``stream`` is the run's
@@ -48,11 +47,11 @@ def create_snapshot(
     layout.check_name(name)
     if mode not in ("copy", "reference"):
         raise InputError("snapshot mode", mode, "neither copy nor reference")
-    root = os.path.realpath(os.fsencode(source_root))
-    uri = source_uri or "file://" + quote(root)
-    keep = Copier(store, root) if mode == "copy" else None
+    tree = tree_of(source_root)
+    uri = source_uri or tree.uri
+    keep = Copier(store, tree) if mode == "copy" else None
     chosen = Filter(include=tuple(include), exclude=tuple(exclude))
-    built = build(root, chosen, progress=progress, each=keep)
+    built = build(tree, chosen, progress=progress, each=keep)
     with built.file:
         wish = SnapshotCreated(
             name=name, version=1, manifest_digest=built.digest,
@@ -60,7 +59,7 @@ def create_snapshot(
             total_bytes=built.header.total_bytes, parent=None, unchanged=False, mode=mode, source_id=source_id,
             source_uri=uri, include=list(include), exclude=list(exclude),
         )  # fmt: skip
-        payload = _unchanged(store, wish) or _make(store, wish, built, keep)
+        payload = _unchanged(_parent(store, name), wish) or _make(store, wish, built, keep)
     if ledger is not None:
         where = stream or f"data/{name}"
         payload = _record(ledger, payload, stream=where, attempt=attempt, actor=actor, origin=origin)
@@ -141,9 +140,8 @@ def _parent(store: ObjectStore, name: str) -> SnapshotCreated | None:
     return None if number is None else open_version(store, name, number)
 
 
-def _unchanged(store: ObjectStore, wish: SnapshotCreated) -> SnapshotCreated | None:
+def _unchanged(newest: SnapshotCreated | None, wish: SnapshotCreated) -> SnapshotCreated | None:
     """The newest version, if it already says the same."""
-    newest = _parent(store, wish.name)
     if newest is None or (newest.manifest_digest, newest.mode) != (wish.manifest_digest, wish.mode):
         return None
     same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
@@ -158,8 +156,8 @@ def _make(store: ObjectStore, wish: SnapshotCreated, built: Built, keep: Copier 
     built.file.seek(0)
     if not store.put_if_absent(key, built.file):
         prove(store, key, built.digest)
-    while not (same := _unchanged(store, wish)):
-        parent = _parent(store, wish.name)
+    # Looked up once a round: a version that another writer made in between must not become a parent unseen.
+    while not (same := _unchanged(parent := _parent(store, wish.name), wish)):
         changes = diff(store, parent, wish) if parent else {"added": built.header.files + built.header.links}
         payload = wish.model_copy(
             update={

@@ -17,10 +17,10 @@ from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.tree import list_tree
+from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
-from pretrain_archive.domain.kinds import SourceRegistered
+from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.port import Ledger
 
@@ -36,17 +36,26 @@ KNOWN = f"{STDLIB}, file:///folder, or the path of a folder or file"
 class ResolvedSource:
     """A source that was found and can be read.
 
-    ``root`` is the absolute path without links; ``uri`` the address to record; ``licence`` empty if it is
-    not known from the source itself; ``include`` and ``exclude`` what to read if nobody says otherwise.
+    ``tree`` reads it; ``uri`` is the address to record; ``licence`` is empty if it is not known from the
+    source itself; ``include`` and ``exclude`` are what to read if nobody says otherwise. ``identity`` names the
+    service identity that reads it, empty where that is the user of this process.
     """
 
     uri: str
-    root: bytes
+    tree: Tree
     title: str
     licence: str = ""
     licence_file_digest: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    identity: str = ""
+
+    @property
+    def root(self) -> bytes:
+        """The absolute path, without links, of a source that is a folder; ``InputError`` for any other."""
+        if isinstance(self.tree, FolderTree):
+            return self.tree.root
+        raise InputError("source", self.uri, "is not a folder", hint="Name a folder.")
 
 
 def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSource:
@@ -57,10 +66,15 @@ def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSourc
     unreadable or empty.
     """
     source = _stdlib(interpreter) if uri == STDLIB else _local(_path_of(uri))
-    first = next(list_tree(source.root, Filter(include=source.include, exclude=source.exclude)), None)
+    first = next(source.tree.list(Filter(include=source.include, exclude=source.exclude)), None)
     if first is None:
         raise SourceError(f"source {uri}: holds no file.", hint="Name a folder with data.")
     return source
+
+
+def live_tree(snapshot: SnapshotCreated, place: Place | None = None) -> Tree:
+    """Where the files of ``snapshot`` lie now: at ``place`` (a tree or a folder) or at its recorded source."""
+    return resolve_source(snapshot.source_uri).tree if place is None else tree_of(place)
 
 
 def register_source(
@@ -156,7 +170,7 @@ def _local(path: bytes) -> ResolvedSource:
     root = os.path.realpath(path)
     return ResolvedSource(
         uri="file://" + quote(root),
-        root=root,
+        tree=FolderTree(root),
         title=path_to_text(root.rpartition(b"/")[2] or root),
         licence_file_digest=_licence_digest(root),
     )
@@ -170,7 +184,7 @@ def _stdlib(interpreter: str | None) -> ResolvedSource:
     root = os.path.realpath(os.fsencode(folder))
     return ResolvedSource(
         uri=STDLIB,
-        root=root,
+        tree=FolderTree(root, uri=STDLIB),
         title=f"Python {version} standard library",
         licence="PSF-2.0",
         licence_file_digest=_licence_digest(root),

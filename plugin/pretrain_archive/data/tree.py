@@ -1,71 +1,161 @@
-"""List a folder as bytes and read its files so that a change while reading is noticed.
+"""What a source holds: the port :class:`Tree`, and the folder behind it.
 
-Symbolic links are listed with their target and never followed; sockets, pipes and devices are refused. Empty
-folders hold no data and are not listed. A root that is one regular file is a tree with one entry.
+A folder is listed as bytes and read so that a change while reading is noticed. Symbolic links are listed with
+their target and never followed; sockets, pipes and devices are refused. Empty folders hold no data and are not
+listed. A root that is one regular file is a tree with one entry.
 """
 
 # ruff: noqa: PTH112, PTH115, PTH116, PTH118, PTH119 - pathlib cannot hold paths as bytes
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Self
+from functools import cached_property
+from typing import Any, BinaryIO, Protocol, Self
+from urllib.parse import quote
 
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.domain.errors import SourceError
-from pretrain_archive.domain.identity import path_to_text
+from pretrain_archive.domain.errors import SourceChangedError, SourceError
+from pretrain_archive.domain.identity import path_to_text, text_to_path
 
+Mark = tuple[int | str, ...]
+"""What tells that a file was touched; equal marks of one path mean that nobody wrote it in between.
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What tells that a file was touched: device, inode, size, and modification and change time in ns.
+It is no proof of content and is kept in no manifest. A folder's is device, inode, size, and modification and
+change time in ns: the change time cannot be set back by a program, so an edit that restores size and modification
+time is still seen.
+"""
 
-    The change time cannot be set back by a program, so an edit that restores size and modification time
-    is still seen.
-    """
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-
-    @classmethod
-    def of(cls, found: os.stat_result) -> Self:
-        """The stamp of a stat result."""
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+_REPLACED = {errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.EMLINK}
+"""What the system answers for a file that is gone, or where a link, folder or socket took its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file or link of a tree: path relative to the root, stamp, and the target if it is a link."""
+    """A file or link of a tree: path relative to the root, bytes, mark, and the target if it is a link.
+
+    Without a mark (a file of a manifest) whatever lies at the path is meant. ``version`` is the id of the one
+    version that is meant, where the source keeps versions.
+    """
 
     path: bytes
-    stamp: Stamp
+    size: int
+    mark: Mark = ()
     target: bytes | None = None
+    version: str | None = None
 
+    def to_json(self) -> list[Any]:
+        """The file as plain JSON, for a listing that is kept or handed on."""
+        target = None if self.target is None else path_to_text(self.target)
+        return [path_to_text(self.path), self.size, list(self.mark), target, self.version]
 
-def list_tree(root: bytes, chosen: Filter) -> Iterator[Listed]:
-    """Yield what ``chosen`` takes below ``root``, sorted by the raw bytes of the path, one folder at a time.
-
-    Raises ``SourceError`` for a missing or unreadable root, an unreadable folder, or a special file.
-    """
-    try:
-        found = os.stat(root)
-    except OSError as error:
-        raise unreadable(root, error) from error
-    if stat.S_ISREG(found.st_mode):
-        yield Listed(os.path.basename(root), Stamp.of(found))
-    elif stat.S_ISDIR(found.st_mode):
-        yield from _walk(root, b"", chosen)
-    else:
-        raise SourceError(
-            f"source {path_to_text(root)}: is neither a folder nor a regular file.",
-            hint="Name a folder or a file.",
+    @classmethod
+    def from_json(cls, fields: list[Any]) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        path, size, mark, target, version = fields
+        return cls(
+            text_to_path(path), size, tuple(mark), None if target is None else text_to_path(target), version
         )
+
+
+class Tree(Protocol):
+    """The files of a source: a folder, or a prefix of a bucket.
+
+    It does not promise that a listing shows one moment: list again after reading, and compare marks.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The address to record; :func:`sources.resolve_source` finds the same tree by it."""
+
+    def list(self, chosen: Filter) -> Iterator[Listed]:
+        """Yield what ``chosen`` takes, sorted by the raw bytes of the path, with bounded memory.
+
+        Raises ``SourceError`` for what is missing, unreadable or no file.
+        """
+
+    def open(self, listed: Listed) -> BinaryIO:
+        """Open a file for reading (``read`` and ``readinto``, not buffered); the caller closes it.
+
+        Raises ``SourceChangedError`` if it is not what was listed any more, ``SourceError`` if it cannot be
+        read. A version that is named is opened or refused: no other takes its place.
+        """
+
+    def same(self, listed: Listed, stream: BinaryIO) -> bool:
+        """Whether the file behind ``stream``, from :meth:`open` and read to its end, was not written meanwhile."""
+
+
+class FolderTree:
+    """The files below the folder ``root`` (absolute, without links), or the one file ``root``."""
+
+    def __init__(self, root: bytes, *, uri: str = "") -> None:
+        self.root = root
+        self.uri = uri or "file://" + quote(root)
+
+    @classmethod
+    def at(cls, place: str | bytes | os.PathLike[str]) -> Self:
+        """The tree at a path; links on the way to it are followed once, here."""
+        return cls(os.path.realpath(os.fsencode(place)))
+
+    def list(self, chosen: Filter) -> Iterator[Listed]:
+        """See :meth:`Tree.list`."""
+        try:
+            found = os.stat(self.root)
+        except OSError as error:
+            raise unreadable(self.root, error) from error
+        if stat.S_ISREG(found.st_mode):
+            yield Listed(os.path.basename(self.root), found.st_size, _mark(found))
+        elif stat.S_ISDIR(found.st_mode):
+            yield from _walk(self.root, b"", chosen)
+        else:
+            raise SourceError(
+                f"source {path_to_text(self.root)}: is neither a folder nor a regular file.",
+                hint="Name a folder or a file.",
+            )
+
+    def open(self, listed: Listed) -> BinaryIO:
+        """See :meth:`Tree.open`; no link in its place is followed, and no pipe waited for."""
+        place = self.absolute(listed.path)
+        try:
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if listed.mark and error.errno in _REPLACED:
+                raise changed(listed.path) from error
+            raise unreadable(place, error) from error
+        stream = os.fdopen(handle, "rb", buffering=0)
+        if listed.mark and not self.same(listed, stream):
+            stream.close()
+            raise changed(listed.path)
+        return stream
+
+    def same(self, listed: Listed, stream: BinaryIO) -> bool:
+        """See :meth:`Tree.same`."""
+        return _mark(os.fstat(stream.fileno())) == listed.mark
+
+    def absolute(self, path: bytes) -> bytes:
+        """Where the listed ``path`` lies; a root that is a file is its own only entry."""
+        return os.path.join(self.root, path) if self._is_folder else self.root
+
+    @cached_property
+    def _is_folder(self) -> bool:
+        return os.path.isdir(self.root)
+
+
+Place = Tree | str | bytes | os.PathLike[str]
+"""A tree, or the path of a folder or file."""
+
+
+def tree_of(place: Place) -> Tree:
+    """The tree itself, or that of a path."""
+    return FolderTree.at(place) if isinstance(place, str | bytes | os.PathLike) else place
+
+
+def _mark(found: os.stat_result) -> Mark:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _walk(root: bytes, below: bytes, chosen: Filter) -> Iterator[Listed]:
@@ -89,7 +179,7 @@ def _listed(entry: os.DirEntry[bytes], path: bytes) -> Listed:
     try:
         found = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
-            return Listed(path, Stamp.of(found), os.readlink(entry.path))
+            return Listed(path, found.st_size, _mark(found), os.readlink(entry.path))
     except OSError as error:
         raise unreadable(entry.path, error) from error
     if not stat.S_ISREG(found.st_mode):
@@ -97,22 +187,17 @@ def _listed(entry: os.DirEntry[bytes], path: bytes) -> Listed:
             f"source file {path_to_text(path)}: is a pipe, socket or device, expected a regular file.",
             hint="Remove it or exclude it by a pattern.",
         )
-    return Listed(path, Stamp.of(found))
+    return Listed(path, found.st_size, _mark(found))
 
 
-def absolute(root: bytes, path: bytes) -> bytes:
-    """Where the listed ``path`` lies; a root that is a file is its own only entry."""
-    return os.path.join(root, path) if os.path.isdir(root) else root
-
-
-def open_listed(root: bytes, path: bytes) -> BinaryIO:
-    """Open a listed file for unbuffered reading without following a link in its place, or waiting on a pipe."""
-    place = absolute(root, path)
-    try:
-        handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise unreadable(place, error) from error
-    return os.fdopen(handle, "rb", buffering=0)
+def changed(path: bytes) -> SourceChangedError:
+    """The error for a file that is not what was listed any more."""
+    text = path_to_text(path)
+    return SourceChangedError(
+        f"source file {text}: changed while it was read; no version was made.",
+        paths=(text,),
+        hint="Stop what writes there and try again.",
+    )
 
 
 def unreadable(place: bytes, error: OSError) -> SourceError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from pretrain_archive.data.hashing import Progress, hash_stream, in_order
 from pretrain_archive.data.manifest import Entry, read_entries
 from pretrain_archive.data.merging import merge
 from pretrain_archive.data.snapshots import manifest_key, open_manifest, open_version
-from pretrain_archive.data.sources import resolve_source
-from pretrain_archive.data.tree import Listed, list_tree, open_listed
+from pretrain_archive.data.sources import live_tree
+from pretrain_archive.data.tree import Listed, Place, Tree
 from pretrain_archive.domain.errors import ArchiveError, StorageError
-from pretrain_archive.domain.identity import path_to_text, text_to_path, utc_now
+from pretrain_archive.domain.identity import path_to_text, utc_now
 from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.verdicts import WORST_FIRST, Verdict
 from pretrain_archive.storage.port import ObjectStore
@@ -79,13 +78,14 @@ def verify_snapshot(
     name: str,
     version: int | None = None,
     *,
-    source_root: str | bytes | None = None,
+    source_root: Place | None = None,
     manifest_digest: str | None = None,
     progress: Progress | None = None,
 ) -> SnapshotCheck:
     """Read every byte again and compare it with version ``version`` (default: the newest) of ``name``.
 
-    Reads the stored copy; with ``source_root``, or for a snapshot by reference, the live source.
+    Reads the stored copy; with ``source_root`` (a tree or the path of a folder), or for a snapshot by
+    reference, the live source.
     ``manifest_digest`` is what a record says (the version document alone could be replaced together with
     the manifest). ``InputError`` for an unknown version; everything else that is wrong is a finding.
     """
@@ -149,13 +149,11 @@ def _compare_blob(store: ObjectStore, entry: Entry) -> Compared:
     return (None if digest == entry.sha256 else _changed(entry.path, entry.sha256, digest)), size
 
 
-def _live(
-    store: ObjectStore, snapshot: SnapshotCreated, source_root: str | bytes | None
-) -> Iterator[Compared]:
+def _live(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None) -> Iterator[Compared]:
     chosen = Filter(include=tuple(snapshot.include), exclude=tuple(snapshot.exclude))
     try:
-        root = os.path.realpath(os.fsencode(source_root or resolve_source(snapshot.source_uri).root))
-        listing = list(list_tree(root, chosen))
+        tree = live_tree(snapshot, source_root)
+        listing = list(tree.list(chosen))
     except ArchiveError as error:
         yield (
             FileFinding(
@@ -170,10 +168,10 @@ def _live(
     with open_manifest(store, snapshot.manifest_digest) as stream:
         entries = read_entries(stream)
         pairs = merge(entries, listing, left=Entry.sort_key, right=lambda item: item.path)
-        yield from in_order(partial(_compare_live, root), pairs)
+        yield from in_order(partial(_compare_live, tree), pairs)
 
 
-def _compare_live(root: bytes, pair: tuple[Entry | None, Listed | None]) -> Compared:
+def _compare_live(tree: Tree, pair: tuple[Entry | None, Listed | None]) -> Compared:
     entry, listed = pair
     if entry is None:
         return _changed(path_to_text(listed.path) if listed else "", ABSENT, "a file"), 0
@@ -184,7 +182,7 @@ def _compare_live(root: bytes, pair: tuple[Entry | None, Listed | None]) -> Comp
         found = "a file" if listed.target is None else f"link to {path_to_text(listed.target)}"
         return (None if found == expected else _changed(entry.path, expected, found)), 0
     try:
-        with open_listed(root, text_to_path(entry.path)) as stream:
+        with tree.open(Listed(listed.path, listed.size)) as stream:
             digest, size = hash_stream(stream)
     except (OSError, ArchiveError) as error:
         return _unread(entry, error), 0

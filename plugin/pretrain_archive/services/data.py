@@ -24,7 +24,7 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
     view = run_of(ledger, caller, run_uid)
     request, policy = request_of(view), policy_of(view)
     source = resolve_source(request.source)
-    refuse_own_places(source.root, own_places())
+    refuse_own_places(source.tree, own_places())
     return register_source(
         ledger,
         source=source,
@@ -39,7 +39,7 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
         collected_at=request.collected_at,
         masking=request.masking,
         applicable_tasks=[request.training_type],
-        access_identity=f"{getpass.getuser()}@{socket.gethostname()}",
+        access_identity=source.identity or f"{getpass.getuser()}@{socket.gethostname()}",
         actor=caller.actor,
         origin=caller.origin,
         stream=run_uid,
@@ -58,12 +58,12 @@ def make_snapshot(
             f"run {run_uid} has no registered source", hint="Run the task 'register_source' first."
         )
     resolved = resolve_source(request.source)
-    refuse_own_places(resolved.root, own_places(), store)
+    refuse_own_places(resolved.tree, own_places(), store)
     created = create_snapshot(
         store,
         ledger,
         name=request.source_name,
-        source_root=resolved.root,
+        source_root=resolved.tree,
         mode=policy.data.snapshot_mode,
         include=request.include or resolved.include,
         exclude=[*resolved.exclude, *request.exclude],

@@ -13,7 +13,6 @@ from tests.support.data_track import ACTOR, new_ledger, origin, write_tree
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.sources import register_source, resolve_source, source_id
-from pretrain_archive.data.tree import list_tree
 from pretrain_archive.domain.errors import InputError, SourceError
 
 FACTS = {
@@ -47,9 +46,7 @@ def test_the_standard_library(interpreter):
     if interpreter and not Path(interpreter).exists():
         pytest.skip(f"{interpreter} is not on this machine")
     source = resolve_source("python:stdlib", interpreter=interpreter)
-    listed = [
-        item.path for item in list_tree(source.root, Filter(include=source.include, exclude=source.exclude))
-    ]
+    listed = [item.path for item in source.tree.list(Filter(include=source.include, exclude=source.exclude))]
 
     assert ("python:stdlib", "PSF-2.0") == (source.uri, source.licence)
     assert {b"json/decoder.py", b"os.py"} <= set(listed)

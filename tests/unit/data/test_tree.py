@@ -9,13 +9,13 @@ import pytest
 from tests.support.data_track import AWKWARD_NAMES, FOREIGN_NAMES, numbered, write_tree
 
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.tree import list_tree
+from pretrain_archive.data.tree import FolderTree
 from pretrain_archive.domain.errors import SourceError
 
 
 def paths(root, **patterns) -> list[bytes]:
     """The listed paths."""
-    return [listed.path for listed in list_tree(os.fsencode(root), Filter(**patterns))]
+    return [listed.path for listed in FolderTree(os.fsencode(root)).list(Filter(**patterns))]
 
 
 def test_the_order_is_that_of_whole_paths(tmp_path):
@@ -43,7 +43,7 @@ def test_links_are_listed_and_not_followed(tmp_path):
     for name, target in {"out": "../out/secret", "folder": "../out", "loop": "loop", "none": "/no"}.items():
         (root / name).symlink_to(target)
 
-    found = {item.path: item.target for item in list_tree(os.fsencode(root), Filter())}
+    found = {item.path: item.target for item in FolderTree(os.fsencode(root)).list(Filter())}
 
     assert {
         b"f": None,
