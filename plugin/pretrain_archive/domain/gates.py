@@ -77,6 +77,7 @@ RELEASE_REQUIRED = frozenset(
     {
         "release.version",
         "release.origin",
+        "release.rights",
         "release.evaluation",
         "release.applicable",
         "release.not_applicable",

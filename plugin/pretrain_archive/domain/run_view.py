@@ -40,16 +40,32 @@ class Fact:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Around:
+    """What the ledger says outside of a run's own records of the sources that the run rests on.
+
+    ``sources`` are their ids; ``records`` their registrations elsewhere and what was recorded of them since, by
+    position; ``unrooted`` the run's snapshots whose lineage names no source; ``complete`` that the lineage was
+    followed to its end.
+    """
+
+    sources: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()
+    unrooted: tuple[str, ...] = ()
+    complete: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunView:
-    """All records of one run, oldest first."""
+    """All records of one run, oldest first; ``around`` None means that nobody looked beyond them."""
 
     run_uid: str
     records: tuple[Record, ...]
+    around: Around | None = None
 
     @classmethod
-    def of(cls, run_uid: str, records: Iterable[Record]) -> RunView:
+    def of(cls, run_uid: str, records: Iterable[Record], around: Around | None = None) -> RunView:
         """Build the view from the records of the run's stream."""
-        return cls(run_uid=run_uid, records=tuple(records))
+        return cls(run_uid=run_uid, records=tuple(records), around=around)
 
     def all(self, model: type[PayloadT]) -> Iterator[tuple[Record, PayloadT]]:
         """Every record of a kind with its payload, oldest first."""

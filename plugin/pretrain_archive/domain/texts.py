@@ -51,6 +51,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
 ITEMS: dict[str, tuple[str, str]] = {
     "prepare.confirmed": ("The eight things to confirm are recorded", "八项待确认内容均已记录"),
     "prepare.data_scope": ("Data version and usage scope", "数据版本与使用范围"),
+    "prepare.source_rights": ("Sources may still be used", "数据源仍可使用"),
     "prepare.quality": ("Data quality", "数据质量"),
     "prepare.processing": ("Processing rules and split", "处理规则与切分"),
     "prepare.config_environment": ("Configuration and environment ids", "配置与环境标识"),
@@ -62,6 +63,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "prepare.masking": ("Masking of personal data", "个人数据脱敏方式"),
     "prepare.collected_at": ("Collection time of the data", "数据采集时间"),
     "prepare.access_identity": ("Identity that read the data", "读取数据的身份"),
+    "prepare.access_granted": ("When reading was permitted", "读取权限的授予时间"),
     "run.completed": ("The last attempt completed", "最后一次尝试已完成"),
     "run.explainable": ("Failures, changes and recovery are explainable", "失败、变更与恢复可解释"),
     "run.evidence_location": ("Raw evidence can be found", "原始证据可定位"),
@@ -82,6 +84,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "close.walkthrough": ("Walk-through by a non-participant", "非参与者走查"),
     "release.version": ("Release: version", "发布：版本"),
     "release.origin": ("Release: origin", "发布：来源"),
+    "release.rights": ("Release: rights to the data", "发布：数据权利"),
     "release.evaluation": ("Release: evaluation report", "发布：评估报告"),
     "release.applicable": ("Release: where it may be used", "发布：适用场景"),
     "release.not_applicable": ("Release: where it must not be used", "发布：不适用场景"),

@@ -12,7 +12,7 @@ from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
 from pretrain_archive.domain.run_view import GATES
 from pretrain_archive.gates.form import GateForm, build_form
-from pretrain_archive.gates.service import GateView, gate_view, load_run
+from pretrain_archive.gates.service import GateView, gate_view, load_run, signed_in_its_time
 from pretrain_archive.ledger.port import Ledger
 
 
@@ -90,7 +90,7 @@ def ask(
     run = load_run(ledger, run_uid)
     view = gate_view(ledger, run, gate, policy)
     require_policy(view, policy)
-    earlier = {g: gate_view(ledger, run, g).approved for g in GATES[: GATES.index(gate)]}
+    earlier = {g: signed_in_its_time(ledger, run, g) for g in GATES[: GATES.index(gate)]}
     require_order(view, run.state, earlier)
     require_people(view)
     ordinal = sum(1 for record in run.records if record.kind == "gate.dossier" and record.origin == origin)

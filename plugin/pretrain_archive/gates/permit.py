@@ -20,8 +20,10 @@ from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_tim
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.training import spent_minutes
 from pretrain_archive.gates.service import GateView, gate_view
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
 from pretrain_archive.ledger.proving import sealed_faults
@@ -115,6 +117,17 @@ def _ceiling_faults(view: RunView) -> list[str]:
     return faults
 
 
+def rights_faults(view: RunView, *, now: datetime) -> list[str]:
+    """Which sources of the run may not be read now: withdrawn, or the right to read them revoked or ended."""
+    faults: list[str] = []
+    for source in standings(view):
+        if source.withdrawal is not None:
+            fact = source.withdrawal[1]
+            faults.append(f"source {source.name} was withdrawn at {fact.at} by {fact.by}: {fact.reason}")
+        faults += [f"source {source.name}: {fault}" for fault in (source.revoked(), source.ended(now)) if fault]
+    return faults
+
+
 def open_attempt(view: RunView) -> Record | None:
     """The launch intent of an attempt without a recorded end, or None."""
     ended = {fact.attempt for _, fact in view.all(kinds.AttemptEnded)}
@@ -142,6 +155,7 @@ def launch_faults(
     )
     faults += signature_faults(gate, now=now, hours=hours, policy=policy)
     faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
+    faults += rights_faults(with_sources(ledger, view), now=now)
     return gate, faults + _bound_faults(view, observed, policy)
 
 

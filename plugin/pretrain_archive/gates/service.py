@@ -13,6 +13,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.gates.facts import consequences_of, differences, facts_of
 from pretrain_archive.gates.releases import release_holder
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
 
@@ -107,8 +108,12 @@ def _with_taken_name(ledger: Ledger, view: RunView, items: tuple[Item, ...]) -> 
     return tuple(replace(item, **taken) if item.id == "release.version" else item for item in items)  # type: ignore[arg-type]
 
 
-def compute_dossier(ledger: Ledger, view: RunView, gate: str) -> Dossier:
-    """The dossier of ``gate`` from the ledger alone; the same records give the same dossier."""
+def compute_dossier(ledger: Ledger, view: RunView, gate: str, *, until: int | None = None) -> Dossier:
+    """The dossier of ``gate`` from the ledger alone; the same records give the same dossier.
+
+    Later facts of the run's sources belong to it, up to the position ``until`` of the log where one is given.
+    """
+    view = with_sources(ledger, view, until=until)
     items = checklist(gate, view, recorded_policy(view))
     if gate == "close":
         items = _with_taken_name(ledger, view, items)
@@ -144,9 +149,25 @@ def stale_parts(view: RunView, decision: GateDecision, dossier: Dossier) -> tupl
     return changed_parts(shown.document, document)
 
 
-def gate_view(ledger: Ledger, view: RunView, gate: str, policy: LoadedPolicy | None = None) -> GateView:
-    """The whole picture of ``gate``; ``policy`` (the file as it stands now) only flags a changed policy."""
-    dossier = compute_dossier(ledger, view, gate)
+def signed_in_its_time(ledger: Ledger, view: RunView, gate: str) -> bool:
+    """Whether ``gate`` stands approved by what was known when it was signed.
+
+    A source that is withdrawn while the training runs forbids the next launch; the gates that follow must still be
+    asked, so that what was trained can be judged and cleaned up.
+    """
+    decision = view.decision(gate)
+    until = decision[0].position if decision else None
+    return gate_view(ledger, view, gate, until=until).approved
+
+
+def gate_view(
+    ledger: Ledger, view: RunView, gate: str, policy: LoadedPolicy | None = None, *, until: int | None = None
+) -> GateView:
+    """The whole picture of ``gate``; ``policy`` (the file as it stands now) only flags a changed policy.
+
+    ``until`` is the last position of the log up to which facts of the run's sources count.
+    """
+    dossier = compute_dossier(ledger, view, gate, until=until)
     decision = view.decision(gate)
     submitter = view.opened.submitter if view.opened else None
     return GateView(

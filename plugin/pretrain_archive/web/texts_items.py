@@ -18,6 +18,10 @@ CHINESE: dict[str, tuple[str, str]] = {
         "预期用途在快照数据源和项目的使用范围之内",
         "登记覆盖该用途的数据源范围，或更改预期用途。",
     ),
+    "prepare.source_rights": (
+        "没有数据源被撤回，读取者的权限也未被撤销",
+        "改用仍可使用的数据源重新触发，或请数据负责人重新授权。",
+    ),
     "prepare.quality": ("该快照通过了每一项质量检查", "查看质量报告并修正数据。"),
     "prepare.processing": ("由该快照按已记录的规则和随机种子切分", "重新执行快照步骤。"),
     "prepare.config_environment": (
@@ -38,6 +42,10 @@ CHINESE: dict[str, tuple[str, str]] = {
     "prepare.masking": ("脱敏方式已记录", "在表单中说明如何对个人数据脱敏，或说明没有个人数据。"),
     "prepare.collected_at": ("采集时间已记录", "在表单中填写采集时间。"),
     "prepare.access_identity": ("读取数据的身份已记录", "使用具名的服务身份读取数据。"),
+    "prepare.access_granted": (
+        "读取权限的授予时间已记录",
+        "在表单中填写授予时间，或执行 pretrain-archive source grant 记录授权。",
+    ),
     "run.completed": (
         "最后一次尝试以退出码 0 结束，并有结束标记或到达配置的最后一步",
         "等待训练结束，或拒绝。",
@@ -70,6 +78,10 @@ CHINESE: dict[str, tuple[str, str]] = {
     ),
     "release.version": ("请求中写明了发布版本", "在表单中填写版本。"),
     "release.origin": ("数据的来源已连同许可证登记", "登记数据源。"),
+    "release.rights": (
+        "模型所依据的每个数据源仍可用于此用途",
+        "不要登记模型：选择清理，或向数据负责人了解。",
+    ),
     "release.evaluation": ("评估报告以其摘要保存在存储中", "对检查点进行评估。"),
     "release.applicable": ("请求中写明了适用场景", "说明模型可用于何处。"),
     "release.not_applicable": ("请求中写明了不适用场景", "说明模型不得用于何处。"),

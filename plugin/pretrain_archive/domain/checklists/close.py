@@ -5,6 +5,7 @@ from __future__ import annotations
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short, stated
+from pretrain_archive.domain.checklists.sources import release_rights
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -305,6 +306,7 @@ CHECKS = (
     walkthrough,
     _release("version", "release_version", hint="Give a version in the form."),
     release_origin,
+    release_rights,
     release_evaluation,
     _release("applicable", "applicable", hint="Say where the model may be used."),
     _release("not_applicable", "not_applicable", hint="Say where the model must not be used."),

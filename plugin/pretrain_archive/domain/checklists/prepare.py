@@ -4,35 +4,10 @@ from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.checklists.common import Check, item, last, named, names_snapshot, short
+from pretrain_archive.domain.checklists.sources import access_granted, data_scope, source_rights
 from pretrain_archive.domain.policy import ROLES, Policy
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
-
-
-def data_scope(view: RunView, policy: Policy) -> Item:
-    """Data version and usage scope are confirmed (R126)."""
-    source_record, source = last(view, kinds.SourceRegistered)
-    snapshot_record, snapshot = last(view, kinds.SnapshotCreated)
-    use = view.opened.purpose.intended_use if view.opened and view.opened.purpose else ""
-    holds: bool | None = None
-    found = ""
-    if source is not None and snapshot is not None:
-        within = use in source.usage_scope and use in policy.data.usage_scope
-        same = snapshot.source_id == source.source_id
-        holds = within and same and bool(source.authorisation)
-        found = f"{snapshot.name}@{snapshot.version}, licence {source.licence}, scope {', '.join(source.usage_scope)}"
-    return item(
-        "prepare.data_scope",
-        "data",
-        evidence=(source_record, snapshot_record),
-        holds=holds,
-        found=found,
-        check="the intended use lies inside the usage scope of the snapshot's source and of the project",
-        expected=f"use {use!r} allowed",
-        owner=policy.people.data_owner,
-        requirement="R126",
-        hint="Register the source with a scope that covers the intended use, or change the intended use.",
-    )
 
 
 def quality(view: RunView, policy: Policy) -> Item:
@@ -299,6 +274,7 @@ def _optional(item_id: str, requirement: str, model_field: str, check: str, hint
 CHECKS: tuple[Check, ...] = (
     confirmed,
     data_scope,
+    source_rights,
     quality,
     processing,
     configuration_environment,
@@ -328,4 +304,5 @@ CHECKS: tuple[Check, ...] = (
         "the identity that read the data is recorded",
         "Read the data with a named service identity.",
     ),
+    access_granted,
 )

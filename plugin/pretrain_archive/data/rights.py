@@ -1,0 +1,61 @@
+"""The licence of a source: an SPDX expression where one exists, else the contract that allows the use.
+
+Expressions follow SPDX 2.3 annex D (https://spdx.github.io/spdx-spec/v2.3/SPDX-license-expressions/) as PEP 639
+has them canonicalised: ids in their listed case, operators in capitals. Nothing is rejected here: what is no
+expression is somebody's own words, and is kept as such.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+CONTRACT = "contract: "
+"""How the licence of a source begins that is not told by an SPDX expression."""
+
+SPDX_PAGE = "https://spdx.org/licenses/{id}.html"
+_OPERATOR = re.compile(r"\s(?:AND|OR|WITH)\s|[()+]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Licence:
+    """A licence: ``text`` to be recorded; ``spdx`` the canonical expression, None for a contract."""
+
+    text: str
+    spdx: str | None
+
+    @property
+    def words(self) -> str:
+        """The contract's own words, or the expression."""
+        return self.text.removeprefix(CONTRACT)
+
+    @property
+    def page(self) -> str | None:
+        """The address of the SPDX page that tells the licence; None for a compound, an id of one's own or a contract."""
+        if self.spdx is None or _OPERATOR.search(self.spdx) or self.spdx.startswith("LicenseRef-"):
+            return None
+        return SPDX_PAGE.format(id=self.spdx)
+
+
+def read_licence(text: str) -> Licence:
+    """Tell an SPDX expression from a contract; ``text`` may be what :attr:`Licence.text` says already.
+
+    ``cc-by-4.0`` becomes ``CC-BY-4.0``; ``Contract 2024-17 with X`` becomes ``contract: Contract 2024-17 with X``.
+    """
+    given = " ".join(text.split())
+    spdx = None if given.startswith(CONTRACT) else _canonical(given)
+    if spdx is not None:
+        return Licence(text=spdx, spdx=spdx)
+    return Licence(text=CONTRACT + given.removeprefix(CONTRACT), spdx=None)
+
+
+def _canonical(given: str) -> str | None:
+    from packaging.licenses import (  # noqa: PLC0415 - its lists are large, and most callers have no licence to read
+        InvalidLicenseExpression,
+        canonicalize_license_expression,
+    )
+
+    try:
+        return str(canonicalize_license_expression(given))
+    except InvalidLicenseExpression:
+        return None

@@ -1,0 +1,85 @@
+"""What the ledger says, outside of a run, of the sources that the run rests on.
+
+A run's own records name its sources; who may still read them, and whether one was withdrawn, is recorded in a
+stream of each source. Data made from other snapshots (a pool that serves several runs) leads to sources that
+the run never registered: their lineage is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.kinds import SnapshotCreated
+from pretrain_archive.domain.lineage import content_edges, reach
+from pretrain_archive.domain.records import Edge, Record
+from pretrain_archive.domain.run_view import Around, RunView
+from pretrain_archive.domain.source_rights import LATER_KINDS, known_until, source_ids, source_stream
+from pretrain_archive.ledger.port import Ledger
+
+MOST_NODES = 100_000
+"""How far a lineage is followed; one that is longer counts as not followed to its end, which blocks."""
+
+
+def with_sources(ledger: Ledger, view: RunView, *, until: int | None = None) -> RunView:
+    """The view with what is recorded around it; ``until`` is the last position of the log that counts."""
+    snapshots = list(dict.fromkeys(_ref(snapshot) for _, snapshot in view.all(SnapshotCreated)))
+    edges, complete = _lineage(ledger, [Ref(type="run", id=view.run_uid), *snapshots])
+    named = {_ref(snapshot): snapshot.source_id for _, snapshot in view.all(SnapshotCreated)}
+    behind = {ref: _sources_behind(edges, ref) for ref in (Ref(type="run", id=view.run_uid), *snapshots)}
+    unrooted = tuple(str(ref) for ref in snapshots if not behind[ref] and not named[ref])
+    found = tuple(dict.fromkeys(source for ids in behind.values() for source in ids))
+    around = Around(sources=found, unrooted=unrooted, complete=complete)
+    ids = source_ids(replace(view, around=around))
+    around = replace(around, records=tuple(_facts(ledger, view, ids)))
+    return replace(view, around=around if until is None else known_until(around, until))
+
+
+def with_later_facts(ledger: Ledger, views: Sequence[RunView]) -> list[RunView]:
+    """The views for a list: the lineage is followed only where any source's standing changed at all."""
+    if next(ledger.records(kinds=LATER_KINDS, limit=1), None) is None:
+        return [replace(view, around=Around()) for view in views]
+    return [with_sources(ledger, view) for view in views]
+
+
+def _ref(snapshot: SnapshotCreated) -> Ref:
+    return Ref(type="snapshot", id=snapshot.name, version=str(snapshot.version))
+
+
+def _lineage(ledger: Ledger, starts: Iterable[Ref]) -> tuple[list[Edge], bool]:
+    """Edges that carry content to any of ``starts``, and whether they were followed to their end."""
+    edges: dict[Edge, None] = {}
+    complete, known = True, set[Ref]()
+    for start in starts:
+        if start in known:
+            continue
+        trace = ledger.trace(start, direction="backward", max_nodes=MOST_NODES)
+        edges |= dict.fromkeys(step.edge for step in trace.edges)
+        known |= {start, *trace.nodes}
+        complete = complete and not trace.truncated
+    return content_edges(edges), complete
+
+
+def _sources_behind(edges: list[Edge], start: Ref) -> list[str]:
+    return [ref.id for ref in reach(edges, [start], "backward") if ref.type == "source"]
+
+
+def _facts(ledger: Ledger, view: RunView, ids: tuple[str, ...]) -> list[Record]:
+    """Records of the sources' own streams, and the registration of each source that the run did not register.
+
+    Of registrations in other runs the newest before the run's data were made counts: a later one is another
+    run's affair and changes nothing here.
+    """
+    if not ids:
+        return []
+    found = list(ledger.records(streams=[source_stream(source) for source in ids]))
+    registered = {r.payload["source_id"] for r in (*view.records, *found) if r.kind == "source.registered"}
+    if missing := set(ids) - registered:
+        made = max((record.position for record, _ in view.all(SnapshotCreated)), default=-1)
+        newest: dict[str, Record] = {}
+        for record in ledger.records(kinds=["source.registered"]):
+            if record.payload["source_id"] in missing and record.position <= made:
+                newest[str(record.payload["source_id"])] = record
+        found += newest.values()
+    return sorted(found, key=lambda record: record.position)
