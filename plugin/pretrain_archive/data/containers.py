@@ -1,4 +1,4 @@
-"""Files that hold something else than text: compressed, columnar or binary. They are named and not read yet.
+"""Files that hold something else than text: compressed, columnar or binary. They are named here, not read.
 
 A container is known by its first bytes, or by its name where these are damaged: a cut ``.gz`` is no text either.
 """
@@ -46,3 +46,27 @@ def kind_of(path: str, head: bytes) -> str:
 def is_list(path: str) -> bool:
     """Whether the file is one document a line or row."""
     return path.lower().endswith((".jsonl", ".ndjson", ".csv"))
+
+
+def bare_name(path: str) -> str:
+    """The name of what is packed in a file: ``a.jsonl`` for ``a.jsonl.gz``, the name itself without an ending."""
+    for ends in (".gz", ".zst", ".zstd"):
+        if path.lower().endswith(ends):
+            return path[: -len(ends)]
+    return path[: -len(".tgz")] + ".tar" if path.lower().endswith(".tgz") else path
+
+
+def looks_like_json_lines(name: str, head: bytes) -> bool:
+    """Whether content whose name says nothing (``shard-0001`` of ``shard-0001.gz``) is one JSON object a line.
+
+    An object that ends with its line, or is longer than the first :data:`HEAD` bytes, is a record; one that goes
+    on over lines is a document of its own.
+    """
+    if "." in name.rpartition("/")[2]:
+        return False
+    line, end, _ = head.lstrip(b"\n\r \t").partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    return line.rstrip().endswith(b"}") or (
+        not end and len(head) >= HEAD and line[1:].lstrip().startswith(b'"')
+    )

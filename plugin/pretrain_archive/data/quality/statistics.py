@@ -1,14 +1,18 @@
-"""Numbers of one document, counted while its bytes stream by; the text itself is never kept.
+"""Numbers of one document: of one in memory at once, of one too large for it while its bytes stream by.
 
-Memory is bounded: a block, at most :data:`LINES_KEPT` line hashes of eight bytes, and one line of at most
-:data:`LINE_COMPARED` bytes.
+Memory of the :class:`Counter` is bounded: a block, at most :data:`LINES_KEPT` line hashes of eight bytes, and one
+line of at most :data:`LINE_COMPARED` bytes.
 """
 
 from __future__ import annotations
 
 import codecs
 import hashlib
+import itertools
+import sys
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
 LINES_KEPT = 1 << 18
 LINE_COMPARED = 4096
@@ -131,8 +135,74 @@ class Counter:
         self._tail_size = 0
 
 
-def of_text(raw: bytes) -> Statistics:
-    """The statistics of a document that is already in memory."""
+def of_text(raw: bytes, text: str | None = None) -> Statistics:
+    """The statistics of a document in memory, as :class:`Counter` finds them; ``text`` spares decoding it.
+
+    Each number is one pass of a built-in over the whole document. A document that is not UTF-8, or has more lines
+    than are compared, is left to the counter.
+    """
+    if text is None:
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return _counted(raw)
+    lines = raw.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if len(lines) > LINES_KEPT:
+        return _counted(raw)
+    characters = len(text)
+    letters = len(raw) - len(raw.translate(None, _LETTERS))
+    if characters != len(raw):
+        letters += _letters_beyond_ascii(text)
+    return Statistics(
+        sha256="sha256:" + hashlib.sha256(raw).hexdigest(),
+        bytes=len(raw),
+        characters=characters,
+        lines=len(lines),
+        longest_line=max(map(len, lines), default=0),
+        nul=raw.count(0),
+        control_characters=len(raw.translate(None, _KEEP_CONTROLS)),
+        encoding_valid=True,
+        alphabetic_ratio=letters / characters if characters else 0.0,
+        repetition_ratio=_repeated(lines) / len(raw) if raw else 0.0,
+    )
+
+
+def _counted(raw: bytes) -> Statistics:
     counter = Counter()
     counter.feed(raw)
     return counter.statistics()
+
+
+def _repeated(lines: list[bytes]) -> int:
+    """Bytes in non-blank lines that occurred before, whatever space surrounds them."""
+    stripped = [line.strip() for line in lines]
+    if len(set(stripped)) == len(lines):
+        return 0
+    seen: set[bytes] = set()
+    repeated = 0
+    for line, words in zip(lines, stripped, strict=True):
+        if not words or len(line) > LINE_COMPARED:
+            continue
+        if words in seen:
+            repeated += len(line) + 1
+        else:
+            seen.add(words)
+    return repeated
+
+
+def _letters_beyond_ascii(text: str) -> int:
+    import numpy as np  # noqa: PLC0415
+
+    codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+    return int(_letter_table()[codes].sum())
+
+
+@cache
+def _letter_table() -> Any:
+    """One byte a code point: 1 for a letter (str.isalpha) beyond ASCII. A megabyte, made on first use."""
+    import numpy as np  # noqa: PLC0415
+
+    beyond = (chr(code).isalpha() for code in range(0x80, sys.maxunicode + 1))
+    return np.fromiter(itertools.chain(itertools.repeat(0, 0x80), beyond), dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""One reader a format; ``documents.read_texts`` chooses between them."""
