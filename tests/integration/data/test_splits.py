@@ -172,7 +172,8 @@ def test_split_and_quality_share_one_list(store, snap, split, tmp_path, mode):
     assert 200 == made.train_documents + made.validation_documents
     assert (200, 200, kinds) == (report["documents"], report["files_read"], report["not_read"])
     assert made.method.endswith(
-        "files without a document: 1 binary, 1 encoding, 2 gzip, 4 no data, 1 parquet"
+        "files without a document: 1 binary, 1 encoding, 4 no data, 1 not gzip, 1 truncated gzip, "
+        "1 truncated parquet"
     )
     with store.open(split_key(made.split_digest)) as stream:
         assert kinds == json.loads(stream.readline())["not_read"]
