@@ -201,6 +201,7 @@ class _Run:
                 responsible="alice",
                 applicable_tasks=["pre-training"],
                 access_identity="service account of the workers",
+                access_granted_at="2026-10-01T08:00:00Z",
             ),
             (f"source:{SOURCE}", "was_attributed_to", "person:alice"),
         )

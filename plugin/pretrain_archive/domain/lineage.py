@@ -27,9 +27,7 @@ def content_edges(edges: Iterable[Edge]) -> list[Edge]:
         if edge.relation is Relation.WAS_DERIVED_FROM and not _follows(edge):
             made_from[edge.subject].add(edge.object)
     return [
-        edge
-        for edge in every
-        if not _again(edge) and not (_follows(edge) and made_from.get(edge.subject))
+        edge for edge in every if not _again(edge) and not (_follows(edge) and made_from.get(edge.subject))
     ]
 
 

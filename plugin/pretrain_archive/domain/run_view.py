@@ -44,13 +44,13 @@ class Around:
     """What the ledger says outside of a run's own records of the sources that the run rests on.
 
     ``sources`` are their ids; ``records`` their registrations elsewhere and what was recorded of them since, by
-    position; ``unrooted`` the run's snapshots whose lineage names no source; ``complete`` that the lineage was
-    followed to its end.
+    position; ``rooted`` the run's snapshots (``snapshot:NAME@VERSION``) whose lineage leads to a source; ``complete``
+    that the lineage was followed to its end.
     """
 
     sources: tuple[str, ...] = ()
     records: tuple[Record, ...] = ()
-    unrooted: tuple[str, ...] = ()
+    rooted: tuple[str, ...] = ()
     complete: bool = True
 
 

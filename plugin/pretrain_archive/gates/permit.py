@@ -124,7 +124,9 @@ def rights_faults(view: RunView, *, now: datetime) -> list[str]:
         if source.withdrawal is not None:
             fact = source.withdrawal[1]
             faults.append(f"source {source.name} was withdrawn at {fact.at} by {fact.by}: {fact.reason}")
-        faults += [f"source {source.name}: {fault}" for fault in (source.revoked(), source.ended(now)) if fault]
+        faults += [
+            f"source {source.name}: {fault}" for fault in (source.revoked(), source.ended(now)) if fault
+        ]
     return faults
 
 

@@ -26,11 +26,10 @@ def with_sources(ledger: Ledger, view: RunView, *, until: int | None = None) -> 
     """The view with what is recorded around it; ``until`` is the last position of the log that counts."""
     snapshots = list(dict.fromkeys(_ref(snapshot) for _, snapshot in view.all(SnapshotCreated)))
     edges, complete = _lineage(ledger, [Ref(type="run", id=view.run_uid), *snapshots])
-    named = {_ref(snapshot): snapshot.source_id for _, snapshot in view.all(SnapshotCreated)}
     behind = {ref: _sources_behind(edges, ref) for ref in (Ref(type="run", id=view.run_uid), *snapshots)}
-    unrooted = tuple(str(ref) for ref in snapshots if not behind[ref] and not named[ref])
+    rooted = tuple(str(ref) for ref in snapshots if behind[ref])
     found = tuple(dict.fromkeys(source for ids in behind.values() for source in ids))
-    around = Around(sources=found, unrooted=unrooted, complete=complete)
+    around = Around(sources=found, rooted=rooted, complete=complete)
     ids = source_ids(replace(view, around=around))
     around = replace(around, records=tuple(_facts(ledger, view, ids)))
     return replace(view, around=around if until is None else known_until(around, until))

@@ -21,9 +21,9 @@ def _purpose(view: RunView) -> tuple[str, str]:
 
 def _unrooted(view: RunView) -> list[str]:
     """Snapshots of the run whose lineage leads to no source."""
-    if view.around is not None:
-        return list(view.around.unrooted)
-    return [f"{s.name}@{s.version}" for _, s in view.all(kinds.SnapshotCreated) if not s.source_id]
+    rooted = view.around.rooted if view.around else ()
+    names = [f"{s.name}@{s.version}" for _, s in view.all(kinds.SnapshotCreated) if not s.source_id]
+    return [name for name in dict.fromkeys(names) if f"snapshot:{name}" not in rooted]
 
 
 def _evidence(view: RunView, sources: tuple[Standing, ...]) -> tuple[Record, ...]:

@@ -16,6 +16,7 @@ from pretrain_archive.domain.checklists import checklist
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.storage.files import FileStore
 
 Edit = Callable[[RunView], RunView]
@@ -44,13 +45,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
         dag_run_id="manual__1",
     ).until("close")  # fmt: skip
     run.close_run("register")
-    return Whole(view=run.view(), policy=run.policy.policy)
+    return Whole(view=with_sources(run.ledger, run.view()), policy=run.policy.policy)
 
 
 def without(*models: type[kinds.Payload]) -> Edit:
     """No record of these kinds."""
     names = {kinds.BY_MODEL[model] for model in models}
-    return lambda view: RunView.of(view.run_uid, (r for r in view.records if r.kind not in names))
+    return lambda view: RunView.of(
+        view.run_uid, (r for r in view.records if r.kind not in names), view.around
+    )
 
 
 def changed(model: type[kinds.Payload], **changes: Any) -> Edit:
@@ -64,7 +67,7 @@ def changed(model: type[kinds.Payload], **changes: Any) -> Edit:
                 new = {k: v(record.payload[k]) if callable(v) else v for k, v in changes.items()}
                 record = replace(record, payload={**record.payload, **new})  # noqa: PLW2901
             records.append(record)
-        return RunView.of(view.run_uid, records)
+        return RunView.of(view.run_uid, records, view.around)
 
     return edit
 
@@ -81,7 +84,8 @@ def first(model: type[kinds.Payload], edit: Edit) -> Edit:
     def once(view: RunView) -> RunView:
         target = next(record for record in view.records if record.kind == name)
         [new] = edit(RunView.of(view.run_uid, [target])).records
-        return RunView.of(view.run_uid, (new if record is target else record for record in view.records))
+        records = (new if record is target else record for record in view.records)
+        return RunView.of(view.run_uid, records, view.around)
 
     return once
 
@@ -92,9 +96,42 @@ def drop_first(model: type[kinds.Payload]) -> Edit:
 
     def edit(view: RunView) -> RunView:
         target = next(record for record in view.records if record.kind == name)
-        return RunView.of(view.run_uid, (record for record in view.records if record is not target))
+        records = (record for record in view.records if record is not target)
+        return RunView.of(view.run_uid, records, view.around)
 
     return edit
 
 
-__all__ = ["Whole", "changed", "conf", "drop_first", "first", "whole", "without"]
+def around(kind: str, **payload: Any) -> Edit:
+    """A later fact of the run's source, recorded outside of the run."""
+
+    def edit(view: RunView) -> RunView:
+        like = view.records[-1]
+        of = next(r.payload["source_id"] for r in view.records if r.kind == "source.registered")
+        position = view.records[-1].position + 1 + len(view.around.records)
+        fact = replace(like, record_id=f"rec_late_{position}", stream=f"source/{of}", kind=kind, position=position,
+                       payload={"source_id": of} | payload)  # fmt: skip
+        return replace(view, around=replace(view.around, records=(*view.around.records, fact)))
+
+    return edit
+
+
+def both(*edits: Edit) -> Edit:
+    """One edit after the other."""
+
+    def edit(view: RunView) -> RunView:
+        for one in edits:
+            view = one(view)
+        return view
+
+    return edit
+
+
+def nobody_looked(view: RunView) -> RunView:
+    """The run's own records alone."""
+    return replace(view, around=None)
+
+
+__all__ = [
+    "Whole", "around", "both", "changed", "conf", "drop_first", "first", "nobody_looked", "whole", "without",
+]  # fmt: skip

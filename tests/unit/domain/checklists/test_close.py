@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.domain.checklists.conftest import changed, conf, first, without
+from tests.unit.domain.checklists.conftest import around, changed, conf, first, nobody_looked, without
 
 from pretrain_archive.domain.checklists import checklist
 from pretrain_archive.domain.gates import RELEASE_REQUIRED
@@ -104,6 +104,18 @@ CASES = {
     "close.walkthrough": [pytest.param(without(), UNRECORDED, id="nobody walked through")],
     "release.version": said("release_version"),
     "release.origin": [pytest.param(without(SourceRegistered), UNRECORDED, id="no source")],
+    "release.rights": [
+        pytest.param(nobody_looked, UNRECORDED, id="nobody looked beyond the run"),
+        pytest.param(without(SourceRegistered), UNRECORDED, id="no source"),
+        pytest.param(
+            around(
+                "source.withdrawn", name="x", reason="licence ended", by="dana", at="2026-11-12T00:00:00Z"
+            ),
+            CHANGED,
+            id="withdrawn",
+        ),
+        pytest.param(changed(SourceRegistered, usage_scope=["internal"]), CHANGED, id="outside its scope"),
+    ],
     "release.evaluation": [pytest.param(without(EvaluationReported), UNRECORDED, id="no report")],
     "release.applicable": said("applicable"),
     "release.not_applicable": said("not_applicable"),

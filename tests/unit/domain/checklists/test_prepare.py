@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Changed
 
 import pytest
-from tests.unit.domain.checklists.conftest import changed, without
+from tests.unit.domain.checklists.conftest import around, both, changed, nobody_looked, without
 
 from pretrain_archive.domain.kinds import (
     ConfigurationDeclared,
@@ -27,6 +27,19 @@ def part(name, **changes):
     return changed(ConfigurationDeclared, **{name: lambda old: {**old, **changes}})
 
 
+READER = "service account of the workers"
+REVOKED = {
+    "action": "revoked",
+    "identity": READER,
+    "at": "2026-11-10T00:00:00Z",
+    "by": "dana",
+    "reason": "left",
+}
+WITHDRAWN = {"name": "stdlib", "reason": "licence ended", "by": "dana", "at": "2026-11-12T00:00:00Z"}
+OTHER_TERMS = {
+    "name": "stdlib", "uri": "file:///x", "licence": "PSF-2.0", "obtained": "by mail", "authorisation": "contract",
+    "usage_scope": ["internal"], "origin_class": "bought", "owner": "dana", "responsible": "dana",
+}  # fmt: skip
 CASES = {
     "confirmed": [
         pytest.param(without(SnapshotCreated), UNRECORDED, id="no snapshot"),
@@ -51,6 +64,72 @@ CASES = {
             changed(RunOpened, purpose=lambda p: {**p, "intended_use": "product"}), CHANGED, id="another use"
         ),
         pytest.param(changed(RunOpened, purpose=None), CHANGED, id="no use"),
+        pytest.param(changed(SourceRegistered, applicable_tasks=[]), VERIFIED, id="tasks not declared"),
+        pytest.param(
+            changed(SourceRegistered, applicable_tasks=["alignment"]), CHANGED, id="declared for other tasks"
+        ),
+        pytest.param(
+            around("source.registered", **OTHER_TERMS),
+            CHANGED,
+            id="a later, narrower registration of the source",
+        ),
+    ],
+    "source_rights": [
+        pytest.param(nobody_looked, UNRECORDED, id="nobody looked beyond the run"),
+        pytest.param(without(SourceRegistered), UNRECORDED, id="no source"),
+        pytest.param(around("source.withdrawn", **WITHDRAWN), CHANGED, id="withdrawn"),
+        pytest.param(around("source.access", **REVOKED), CHANGED, id="the reader's right revoked"),
+        pytest.param(
+            around("source.access", **REVOKED | {"identity": "somebody else"}),
+            VERIFIED,
+            id="another's right revoked",
+        ),
+        pytest.param(
+            both(
+                changed(SourceRegistered, access_identity=None),
+                around("source.access", **REVOKED | {"identity": "somebody"}),
+            ),
+            CHANGED,
+            id="reader unrecorded, any revoked right may be the one",
+        ),
+        pytest.param(
+            both(
+                around("source.access", **REVOKED),
+                around("source.access", **REVOKED | {"action": "granted", "at": "2026-11-20T00:00:00Z"}),
+            ),
+            VERIFIED,
+            id="granted again",
+        ),
+        pytest.param(
+            both(
+                around("source.access", **REVOKED),
+                around("source.access", **REVOKED | {"action": "granted", "at": "2026-10-01T00:00:00Z"}),
+            ),
+            CHANGED,
+            id="an older grant, recorded later, undoes no revocation",
+        ),
+        pytest.param(
+            changed(SourceRegistered, access_revoked_at="2026-01-01T00:00:00Z"),
+            CHANGED,
+            id="ended before it was read",
+        ),
+        pytest.param(
+            changed(SourceRegistered, access_revoked_at="9999-01-01T00:00:00Z"), VERIFIED, id="ends later"
+        ),
+        pytest.param(
+            changed(SourceRegistered, access_revoked_at="next spring"), CHANGED, id="ends nobody knows when"
+        ),
+    ],
+    "access_granted": [
+        pytest.param(changed(SourceRegistered, access_granted_at=None), UNRECORDED, id="not said"),
+        pytest.param(
+            both(
+                changed(SourceRegistered, access_granted_at=None),
+                around("source.access", **REVOKED | {"action": "granted"}),
+            ),
+            VERIFIED,
+            id="recorded later",
+        ),
     ],
     "quality": [
         pytest.param(without(QualityReported), UNRECORDED, id="no report"),
@@ -123,10 +202,11 @@ CASES = {
     ],
 }
 OPEN = {"masking", "collected_at"}
-ADVISORY = {"masking", "collected_at", "access_identity"}
+ADVISORY = {"masking", "collected_at", "access_identity", "access_granted"}
 REQUIREMENTS = {
     "confirmed": "R125", "data_scope": "R126", "quality": "R045", "processing": "R044", "config_environment": "R127",
     "budget": "R128", "checkpoints": "R129", "run_id": "R130", "stop_conditions": "R131", "retention": "R148",
+    "source_rights": "R056", "access_granted": "R056",
     "masking": "R038", "collected_at": "R036", "access_identity": "R055",
 }  # fmt: skip
 
