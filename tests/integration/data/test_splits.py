@@ -180,4 +180,4 @@ def test_split_and_quality_share_one_list(store, snap, split, tmp_path, mode):
     assert not {entry.path.encode() for entry in read_split(store, made)} & set(odd)
     named = {fault["file"]: fault["reason"] for fault in report["examples"]["format_errors"]}
     assert {"cut.jsonl.gz", "two.gz", "p.parquet", "model.bin", "latin.txt"} == set(named)
-    assert "gzip: is not read yet" == named["two.gz"]
+    assert "not a gzip file: it does not begin as one" == named["two.gz"]
