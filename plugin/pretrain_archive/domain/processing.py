@@ -125,8 +125,8 @@ class DeduplicateStep(_Step):
 class MixStep(_Step):
     """Bring domains to declared shares of bytes, or to targets in bytes; nothing is repeated.
 
-    A domain is the first folder of a path (``.`` at the top), or the value of ``domain_field`` in a list of
-    documents. ``*`` stands for all domains that are not named; without it they are dropped. Within a domain the
+    A domain is the value of ``domain_field`` where a record of a list of documents has it, else the first folder
+    of its path (``.`` at the top). ``*`` stands for all domains that are not named; without it they are dropped. Within a domain the
     documents with the smallest seeded hash are kept, never the first ones.
     """
 
@@ -135,7 +135,7 @@ class MixStep(_Step):
     weights: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
     targets: dict[str, Annotated[int, Field(gt=0)]] = {}
     total_bytes: int | None = Field(gt=0, default=None)
-    domain_field: str | None = None
+    domain_field: str = "domain"
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -44,6 +44,7 @@ from pretrain_archive.domain.kinds.data import (
     ProcessingApplied,
     QualityGate,
     QualityReported,
+    RuleDeclared,
     SnapshotCreated,
     SourceAccess,
     SourceRegistered,
