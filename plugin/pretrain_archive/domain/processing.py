@@ -126,8 +126,8 @@ class MixStep(_Step):
     """Bring domains to declared shares of bytes, or to targets in bytes; nothing is repeated.
 
     A domain is the value of ``domain_field`` where a record of a list of documents has it, else the first folder
-    of its path (``.`` at the top). ``*`` stands for all domains that are not named; without it they are dropped. Within a domain the
-    documents with the smallest seeded hash are kept, never the first ones.
+    of its path (``.`` at the top). ``*`` stands for all domains that are not named; without it they are dropped.
+    Within a domain the documents with the smallest seeded hash are kept, never the first ones.
     """
 
     kind: Literal["mix"]

@@ -1,0 +1,307 @@
+"""One file of the input through a rule: what is kept of it, as an entry of the new manifest, and what is not."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tempfile
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Self, cast
+
+from pretrain_archive.data import layout
+from pretrain_archive.data.hashing import BLOCK
+from pretrain_archive.data.keeping import prove
+from pretrain_archive.data.manifest import Entry
+from pretrain_archive.data.processing.choosing import Chooser
+from pretrain_archive.data.processing.packing import packed
+from pretrain_archive.data.processing.reading import Checked, Doc, Form, Lost, documents, form_of, packing_of
+from pretrain_archive.data.processing.splicing import replace_text
+from pretrain_archive.data.quality.documents import Shard
+from pretrain_archive.domain.errors import InputError, SourceChangedError
+from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.storage.port import ObjectStore
+
+FORMAT = "pretrain-archive/processed-file/1"
+LISTED = 8 << 20
+"""Bytes of a file's list of dropped documents that are held in memory; more goes to a temporary file."""
+
+
+@dataclass(kw_only=True)
+class Counts:
+    """Documents and bytes of one file, or of all: in, out, rewritten, and dropped by reason."""
+
+    documents_in: int = 0
+    documents_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_rewritten: int = 0
+    changed_documents: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    dropped_bytes: Counter[str] = field(default_factory=Counter)
+
+    def drop(self, reason: str, documents: int, size: int) -> None:
+        """Count what goes no further."""
+        self.documents_in += documents
+        self.bytes_in += size
+        self.dropped[reason] += documents
+        self.dropped_bytes[reason] += size
+
+    def keep(self, size: int, new: int) -> None:
+        """Count a document of ``size`` bytes that goes on with ``new`` bytes."""
+        self.documents_in += 1
+        self.documents_out += 1
+        self.bytes_in += size
+        self.bytes_out += new
+        self.bytes_rewritten += new - size
+
+    def add(self, other: Counts) -> None:
+        """Count what another file gave."""
+        self.documents_in += other.documents_in
+        self.documents_out += other.documents_out
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.bytes_rewritten += other.bytes_rewritten
+        self.changed_documents += other.changed_documents
+        self.dropped.update(other.dropped)
+        self.dropped_bytes.update(other.dropped_bytes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts as plain JSON."""
+        return {
+            name: dict(sorted(value.items())) if isinstance(value, Counter) else value
+            for name, value in vars(self).items()
+        }
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        return cls(
+            **{name: Counter(item) if isinstance(item, dict) else item for name, item in value.items()}
+        )
+
+
+@dataclass(kw_only=True)
+class Processed:
+    """What became of a file: its entry (None if nothing is kept), counts, packing, and the list of what is not kept."""
+
+    entry: Entry | None
+    counts: Counts
+    packing: str
+    dropped: BinaryIO
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What files are processed with: the store, the rule at work, and the key of this application.
+
+    ``copies`` says that kept files have to be put into the store first (the input is no copy).
+    """
+
+    store: ObjectStore
+    chooser: Chooser
+    application: str
+    copies: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Place:
+    """The number of a file's first document, and the list of what is left out of it."""
+
+    first: int
+    dropped: BinaryIO
+
+
+def process(bench: Bench, entry: Entry, shard: Shard, first: int) -> Processed:
+    """Send one file through the rule; ``first`` is the number of its first document.
+
+    A list of documents that an earlier try has finished is found by its digest and not read again.
+    """
+    dropped = cast("BinaryIO", tempfile.SpooledTemporaryFile(max_size=LISTED))  # noqa: SIM115 - handed on
+    if reason := bench.chooser.name(entry.path):
+        return _left_out(entry, reason, dropped)
+    form = form_of(shard)
+    if form.kind == "rows":
+        raise InputError(
+            "step", entry.path, "holds its documents as rows of CSV or Parquet, which a step cannot cut out",
+            hint="Convert the file to JSON Lines, or leave it out of the source by a pattern.",
+        )  # fmt: skip
+    if form.kind == "whole":
+        return _whole(bench, entry, shard, form, _Place(first=first, dropped=dropped))
+    if (known := _remembered(bench, entry, dropped)) is not None:
+        return known
+    made = _lines(bench, entry, shard, form, _Place(first=first, dropped=dropped))
+    _remember(bench, entry, made)
+    return made
+
+
+def _left_out(entry: Entry, reason: str, dropped: BinaryIO) -> Processed:
+    counts = Counts()
+    counts.drop(reason, 1, entry.size)
+    _list(dropped, entry.path, 0, entry.sha256, reason)
+    return Processed(entry=None, counts=counts, packing="", dropped=dropped)
+
+
+def _whole(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) -> Processed:
+    counts, dropped = Counts(), place.dropped
+    made = Processed(entry=None, counts=counts, packing="", dropped=dropped)
+    found = next(documents(entry, shard, form, texts=bench.chooser.texts, fields=bench.chooser.fields))
+    if isinstance(found, Lost):
+        counts.drop(found.reason, 1, entry.size)
+        _list(dropped, entry.path, 0, entry.sha256, found.reason, found.detail)
+        return made
+    if reason := bench.chooser.judge(found, place.first):
+        counts.drop(reason, 1, entry.size)
+        _list(dropped, entry.path, 0, entry.sha256, reason)
+        return made
+    new = None if found.unit is None else bench.chooser.rewrite(found.unit)
+    if new is None:
+        made.entry = entry
+        if bench.copies:
+            _copy(bench.store, entry, shard)
+    else:
+        made.packing = packing_of(shard)
+        made.entry = _written(bench.store, entry, new.encode(), made.packing)
+        counts.changed_documents += 1
+    counts.keep(entry.size, made.entry.size)
+    return made
+
+
+def _written(store: ObjectStore, entry: Entry, raw: bytes, packing: str) -> Entry:
+    """Keep new text in the place of a whole file, packed as that was."""
+    out = io.BytesIO()
+    with packed(packing, out) as write:
+        write(raw)
+    data = out.getvalue()
+    digest = "sha256:" + hashlib.sha256(data).hexdigest()
+    _put(store, digest, io.BytesIO(data))
+    return Entry(path=entry.path, size=len(data), sha256=digest)
+
+
+def _lines(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) -> Processed:
+    counts, number, dropped = Counts(), place.first, place.dropped
+    with cast("BinaryIO", tempfile.TemporaryFile()) as out:
+        with packed(form.packing, out) as write:
+            for found in documents(entry, shard, form, texts=True, fields=bench.chooser.fields):
+                if isinstance(found, Lost):
+                    counts.drop(found.reason, found.documents, found.size)
+                    if found.documents:
+                        _list(dropped, found.path, found.line, "", found.reason, found.detail)
+                    continue
+                line = _line(bench, found, number, counts, dropped)
+                number += 1
+                if line:
+                    write(line)
+        kept = _kept(bench, entry, shard, counts, out)
+    return Processed(
+        entry=kept, counts=counts, packing=form.packing if kept and kept != entry else "", dropped=dropped
+    )
+
+
+def _line(bench: Bench, doc: Doc, number: int, counts: Counts, dropped: BinaryIO) -> bytes:
+    """The line to write, empty if the document is left out."""
+    if reason := bench.chooser.judge(doc, number):
+        counts.drop(reason, 1, doc.size)
+        _list(dropped, doc.path, doc.line, doc.digest, reason)
+        return b""
+    unit = doc.unit
+    if unit is None:
+        raise AssertionError("a line is always read")
+    new = bench.chooser.rewrite(unit)
+    line = unit.record
+    if new is not None:
+        line = replace_text(line, bench.chooser.fields.text, new)
+        counts.changed_documents += 1
+    counts.keep(doc.size, len(line))
+    return line
+
+
+def _kept(bench: Bench, entry: Entry, shard: Shard, counts: Counts, out: BinaryIO) -> Entry | None:
+    if not counts.documents_out:
+        return None
+    if (
+        not any(counts.dropped_bytes.values())
+        and not sum(counts.dropped.values())
+        and not counts.changed_documents
+    ):
+        if bench.copies:
+            _copy(bench.store, entry, shard)
+        return entry
+    size = out.tell()
+    out.seek(0)
+    digest = hashlib.sha256()
+    while block := out.read(BLOCK):
+        digest.update(block)
+    name = "sha256:" + digest.hexdigest()
+    out.seek(0)
+    _put(bench.store, name, out)
+    return Entry(path=entry.path, size=size, sha256=name)
+
+
+def _put(store: ObjectStore, digest: str, data: BinaryIO) -> None:
+    key = layout.blob_key(digest)
+    if not store.put_if_absent(key, data):
+        prove(store, key, digest)
+
+
+def _copy(store: ObjectStore, entry: Entry, shard: Shard) -> None:
+    """Keep a file of a source that is no copy, if its bytes are still those of the snapshot."""
+    key = layout.blob_key(entry.sha256)
+    if store.stat(key) is not None:
+        prove(store, key, entry.sha256)
+        return
+    with closing(shard.open()) as opened, cast("BinaryIO", tempfile.TemporaryFile()) as spool:
+        checked = Checked(opened)
+        while block := checked.read(BLOCK):
+            spool.write(block)
+        if checked.digest() != entry.sha256:
+            raise SourceChangedError(
+                f"source file {entry.path}: changed since its snapshot; no version was made.",
+                paths=(entry.path,), hint="Make a new snapshot of the source.",
+            )  # fmt: skip
+        spool.seek(0)
+        store.put_if_absent(key, spool)
+
+
+def _list(out: BinaryIO, path: str, line: int, digest: str, reason: str, detail: str = "") -> None:  # noqa: PLR0917
+    row = {"path": path, "line": line, "sha256": digest, "reason": reason}
+    out.write(canonical_bytes(row | ({"detail": detail} if detail else {})) + b"\n")
+
+
+def memo_key(application: str, entry: Entry) -> str:
+    """Where the result for a finished list of documents is remembered until the version exists."""
+    value = hashlib.sha256(f"{application}\n{entry.path}\n{entry.sha256}".encode()).hexdigest()
+    return f"processing/{application.removeprefix('sha256:')}/{value}.jsonl"
+
+
+def _remember(bench: Bench, entry: Entry, made: Processed) -> None:
+    header = {
+        "format": FORMAT,
+        "entry": None if made.entry is None else made.entry.line().decode(),
+        "counts": made.counts.to_json(),
+        "packing": made.packing,
+    }
+    with cast("BinaryIO", tempfile.TemporaryFile()) as out:
+        out.write(canonical_bytes(header) + b"\n")
+        made.dropped.seek(0)
+        for line in made.dropped:
+            out.write(line)
+        out.seek(0)
+        bench.store.put_if_absent(memo_key(bench.application, entry), out)
+
+
+def _remembered(bench: Bench, entry: Entry, dropped: BinaryIO) -> Processed | None:
+    key = memo_key(bench.application, entry)
+    if bench.store.stat(key) is None:
+        return None
+    with closing(bench.store.open(key)) as stream:
+        header = json.loads(stream.readline())
+        kept = None if header["entry"] is None else Entry.parse(header["entry"].encode())
+        if kept is not None:
+            prove(bench.store, layout.blob_key(kept.sha256), kept.sha256)
+        dropped.writelines(stream)
+    return Processed(
+        entry=kept, counts=Counts.of(header["counts"]), packing=header["packing"], dropped=dropped
+    )
