@@ -104,6 +104,28 @@ PARAMS = {
     "authorisation": text("Authorisation · 授权情况", "open licence", section=DATA),
     "usage_scope": lines("Usage scope · 使用范围", ["research", "experiment", "internal"], DATA),
     "masking": text("Masking of personal data · 脱敏方式", None, section=DATA),
+    "business_owner": text(
+        "Business owner of the data · 数据业务负责人",
+        None,
+        section=DATA,
+        description="Empty: the project's data owner. · 留空：项目的数据负责人。",
+    ),
+    "applicable_tasks": lines(
+        "Tasks the data may be used for · 适用任务",
+        [],
+        DATA,
+        description="Training types, one per line; empty: not declared. · 每行一个训练类型；留空：未声明。",
+    ),
+    "access_identity": text(
+        "Service identity that reads the data · 读取数据的服务身份",
+        None,
+        section=DATA,
+        description="Empty: the identity that the worker is seen to use. · 留空：工作进程实际使用的身份。",
+    ),
+    "access_granted_at": text("Access granted at · 读取权限授予时间", None, section=DATA, format="date-time"),
+    "access_revoked_at": text(
+        "Access ends or was revoked at · 读取权限到期或撤销时间", None, section=DATA, format="date-time"
+    ),
     "include": lines("Only files like · 仅包含", [], DATA),
     "exclude": lines("Without files like · 排除", [], DATA),
     "configuration": Param(

@@ -10,6 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.identity import format_time, parse_time
+
 CONTRACT = "contract: "
 """How the licence of a source begins that is not told by an SPDX expression."""
 
@@ -59,3 +62,14 @@ def _canonical(given: str) -> str | None:
         return str(canonicalize_license_expression(given))
     except InvalidLicenseExpression:
         return None
+
+
+def moment(field: str, text: str | None) -> str | None:
+    """A moment as it is recorded (RFC 3339, UTC); None where nothing is said. ``InputError`` if it is none."""
+    if text is None or not text.strip():
+        return None
+    try:
+        return format_time(parse_time(text.strip()))
+    except ValueError as error:
+        hint = "Write date, time and zone, for example 2026-11-29T10:00:00Z."
+        raise InputError(field, text, "not a moment with a zone", hint=hint) from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.rights import Licence, moment, read_licence
 from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
@@ -87,14 +88,17 @@ def register_source(
     """Append ``source.registered`` and return its payload.
 
     The id follows from name and address, so that the same source has one id in all runs. ``licence``
-    overrides nothing: it is needed where the source does not tell its own. Raises ``InputError`` naming the
-    field that is missing.
+    overrides nothing: it is needed where the source does not tell its own; an SPDX expression is recorded in its
+    canonical form, anything else as the text of a contract. Raises ``InputError`` naming the field that is missing
+    or is no moment.
     """
+    licensed = _licence(source, licence)
     payload = SourceRegistered(
         source_id=source_id(name, source.uri),
         name=_given("source name", name, "Name the source."),
         uri=source.uri,
-        licence=_licence(source, licence),
+        licence=licensed.text,
+        licence_spdx=licensed.spdx,
         licence_file_digest=source.licence_file_digest,
         obtained=_given("obtained", obtained, "Say how the data was obtained."),
         collected_at=collected_at,
@@ -108,8 +112,8 @@ def register_source(
         responsible=_given("responsible", responsible, "Name the person who answers for the data."),
         applicable_tasks=applicable_tasks or [],
         access_identity=access_identity,
-        access_granted_at=access_granted_at,
-        access_revoked_at=access_revoked_at,
+        access_granted_at=moment("access_granted_at", access_granted_at),
+        access_revoked_at=moment("access_revoked_at", access_revoked_at),
     )
     draft = Draft(
         stream=stream, kind="source.registered", payload=payload.to_json(), actor=actor, origin=origin,
@@ -144,9 +148,9 @@ def _given(field: str, value: str, hint: str) -> str:
     return value.strip()
 
 
-def _licence(source: ResolvedSource, given: str) -> str:
+def _licence(source: ResolvedSource, given: str) -> Licence:
     given = given.strip()
-    if source.licence and given and given != source.licence:
+    if source.licence and given and read_licence(given) != read_licence(source.licence):
         raise InputError(
             "licence",
             given,
@@ -154,7 +158,7 @@ def _licence(source: ResolvedSource, given: str) -> str:
             hint="Leave it empty.",
         )
     hint = "Name the licence (an SPDX id such as CC-BY-4.0), or the contract that allows the use."
-    return source.licence or _given("licence", given, hint)
+    return read_licence(source.licence or _given("licence", given, hint))
 
 
 def _path_of(uri: str) -> bytes:

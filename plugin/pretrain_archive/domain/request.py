@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator
 
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.kinds import Budget, CheckpointPlan, Purpose, StopConditions
 from pretrain_archive.domain.policy import Policy
 
@@ -37,6 +38,11 @@ class RunRequest(BaseModel):
     authorisation: str = Field(min_length=1)
     usage_scope: list[str] = Field(min_length=1)
     masking: str | None = None
+    business_owner: str | None = None
+    applicable_tasks: list[str] = []
+    access_identity: str | None = None
+    access_granted_at: str | None = None
+    access_revoked_at: str | None = None
     include: list[str] = []
     exclude: list[str] = []
     # configuration
@@ -72,18 +78,34 @@ class RunRequest(BaseModel):
     take_down: str | None = None
 
     @field_validator(
-        "usage_scope", "include", "exclude", "applicable", "not_applicable", "known_limits", mode="before"
+        "usage_scope",
+        "applicable_tasks",
+        "include",
+        "exclude",
+        "applicable",
+        "not_applicable",
+        "known_limits",
+        mode="before",
     )
     @classmethod
     def _drop_blank_lines(cls, value: Any) -> Any:
         return [line for line in value if str(line).strip()] if isinstance(value, list) else value
 
     @field_validator(
-        "collected_at", "masking", "base_model", "responsible", "rollback", "take_down", mode="before"
-    )
+        "collected_at", "masking", "business_owner", "access_identity", "access_granted_at", "access_revoked_at",
+        "base_model", "responsible", "rollback", "take_down", mode="before",
+    )  # fmt: skip
     @classmethod
     def _empty_is_unrecorded(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("access_granted_at", "access_revoked_at")
+    @classmethod
+    def _is_a_moment(cls, value: str | None) -> str | None:
+        try:
+            return None if value is None else format_time(parse_time(value))
+        except ValueError as error:
+            raise ValueError("a moment needs date, time and zone, such as 2026-11-29T10:00:00Z") from error
 
     def purpose(self) -> Purpose:
         """The purpose as it is recorded."""
