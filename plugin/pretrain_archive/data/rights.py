@@ -34,7 +34,7 @@ class Licence:
 
     @property
     def page(self) -> str | None:
-        """The address of the SPDX page that tells the licence; None for a compound, an id of one's own or a contract."""
+        """The address of the licence's SPDX page; None for a compound, an id of one's own or a contract."""
         if self.spdx is None or _OPERATOR.search(self.spdx) or self.spdx.startswith("LicenseRef-"):
             return None
         return SPDX_PAGE.format(id=self.spdx)
