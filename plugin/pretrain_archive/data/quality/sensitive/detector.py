@@ -40,7 +40,7 @@ class Detector:
         places = numbers.clusters(text)
         yield from _of("ipv4", addresses.ipv4(text, places))
         yield from _of("phone", numbers.phones(text, places))
-        for number in (*numbers.numbers(text, places), *(numbers.coded(text) if places else ())):
+        for number in (*numbers.numbers(text, places), *numbers.coded(text)):
             yield Finding(number.kind, number.start, number.end - number.start)
         if "forbidden_term" in self._kinds:
             yield from _of("forbidden_term", self._terms.find(text))

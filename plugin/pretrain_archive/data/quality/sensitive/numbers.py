@@ -45,9 +45,13 @@ class Number(NamedTuple):
 
 def clusters(text: str) -> list[Span]:
     """Where digits are close together, four or more; at a memory search's speed in a text without any."""
-    if not any(digit in text for digit in _DIGITS):
+    if not _has_digits(text):
         return []
     return [match.span() for match in _CLUSTER.finditer(text)]
+
+
+def _has_digits(text: str) -> bool:
+    return any(digit in text for digit in _DIGITS)
 
 
 def numbers(text: str, places: Iterable[Span]) -> Iterator[Number]:
@@ -131,6 +135,8 @@ _CODED = re.compile(r"[A-Z][A-Z][0-9][0-9]")
 
 def coded(text: str) -> Iterator[Number]:
     """International account numbers (ISO 13616), and Italian tax codes, which hold a birth date and a check letter."""
+    if not _has_digits(text):
+        return
     for match in _CODED.finditer(text):
         start = match.start()
         if not _goes_on(text, start - 1):

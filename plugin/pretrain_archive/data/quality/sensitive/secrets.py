@@ -80,23 +80,20 @@ def secrets(text: str, *, high_entropy: bool = False) -> Iterator[Span]:
         for match in _PRIVATE_KEY.finditer(text):
             yield match.span()
     if _RUN_OF_BYTES in text.encode("utf-8", "replace").translate(_VISIBLE):
-        for run in _RUN.finditer(text):
-            yield from _in_run(text, run.start(), run.end())
+        rules = _with_parts("\n".join(_RUN.findall(text)))
+        for run in _RUN.finditer(text) if rules else ():
+            for rule in rules:
+                # One character more before it: some expressions want a mark or a blank there.
+                yield from _matches(rule, text, max(0, run.start() - 1), run.end())
     if high_entropy:
         for rule in _entropy_rules():
             yield from _matches(rule, text, 0, len(text))
 
 
-def _in_run(text: str, start: int, end: int) -> Iterator[Span]:
-    run = text[start:end]
-    low = run.lower()
-    for rule in _rules():
-        within = low if rule.lower else run
-        for part in rule.parts:
-            if part in within:
-                # One character more before it: some expressions want a mark or a blank there.
-                yield from _matches(rule, text, max(0, start - 1), end)
-                break
+def _with_parts(runs: str) -> list[Rule]:
+    """The rules of which a fixed part is in the text's long runs, which are far shorter than the text."""
+    low = runs.lower()
+    return [rule for rule in _rules() if any([part in (low if rule.lower else runs) for part in rule.parts])]
 
 
 def _matches(rule: Rule, text: str, start: int, end: int) -> Iterator[Span]:
