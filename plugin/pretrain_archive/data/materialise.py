@@ -79,7 +79,9 @@ def _locator(
         tree = live_tree(snapshot, source_root)
         if not isinstance(tree, FolderTree):
             raise ArchiveError(f"{tree.uri}: is not a folder.", hint="Snapshot the source in copy mode.")
-        return partial(_in_source, tree)
+        stored = _locator(store, snapshot.model_copy(update={"mode": "copy"}), folder, None)
+        # The halves of a list of documents are new files: they lie in the store in every mode.
+        return lambda entry: _in_source(tree, entry) if entry.documents is None else stored(entry)
     if local_path(store, "blobs") is not None:
         return partial(_in_store, store)
     return partial(_downloaded, store, folder)

@@ -1,9 +1,12 @@
 """Divide a snapshot into training and validation documents.
 
-The part follows from the document's content digest and the seed alone, so exact duplicates always fall on the
-same side, and a document keeps its side when others come or go. Symbolic links are in neither part, nor are files of
-which the quality check reads no document (empty, blank, a container such as gzip or parquet, not UTF-8): they are
-counted by kind in the list's header and in the record's method.
+The part follows from the document's content digest and the seed alone, so exact duplicates always fall on the same
+side, and a document keeps its side when others come or go. A plain file is a document; of a list of documents (JSON
+Lines, packed or not) each line is one, and its lines are written as two new files, one for each part. Files of rows
+(CSV, Parquet) cannot be cut: they stay whole, and the record's method says how many there are.
+
+Symbolic links are in neither part, nor is what the quality check cannot read as a document (empty, blank, binary, not
+UTF-8, a broken line): it is counted by kind in the list's header and in the record's method.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Literal, Self, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import hash_stream, in_order
 from pretrain_archive.data.lines import with_header
 from pretrain_archive.data.manifest import Entry
+from pretrain_archive.data.processing.halves import cut
+from pretrain_archive.data.processing.reading import form_of
 from pretrain_archive.data.quality.documents import Shard, kind_not_read
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.snapshots import snapshot_ref
@@ -34,16 +40,23 @@ from pretrain_archive.storage.port import ObjectStore
 FORMAT = "pretrain-archive/split/1"
 METHOD = "sha256(seed, document digest) below the fraction of 2^64: validation; by exact content"
 Part = Literal["train", "validation"]
+ROWS = "rows not cut"
+"""Among what was not read: a file of rows, which is in one part as a whole."""
+LINES = "lines"
+"""Among what was not read: records without a document in a list that has others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SplitEntry:
-    """A document with its part."""
+    """A file with its part. ``documents`` is None for a file of the snapshot, which is one document; else the
+    file holds so many lines of the list that ``path`` was made from, and lies in the store.
+    """
 
     path: str
     size: int
     sha256: str
     split: str
+    documents: int | None = None
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
@@ -53,12 +66,14 @@ class SplitEntry:
     def line(self) -> bytes:
         """The document as a line of canonical JSON."""
         fields = {"path": self.path, "size": self.size, "sha256": self.sha256, "split": self.split}
-        return canonical_bytes(fields) + b"\n"
+        more = {} if self.documents is None else {"documents": self.documents}
+        return canonical_bytes(fields | more) + b"\n"
 
 
 def create_split(
     store: ObjectStore, ledger: Ledger | None, *, snapshot: SnapshotCreated, seed: int,
     validation_fraction: float, actor: Actor, origin: Origin, stream: str = "", attempt: int = 0,
+    rule: str | None = None,
 ) -> SplitCreated:  # fmt: skip
     """Divide ``snapshot``, keep the list of documents in ``store`` and record it.
 
@@ -79,7 +94,7 @@ def create_split(
     with listed:
         store.put_if_absent(key, listed)
     payload = SplitCreated(
-        method=method, **facts, split_uri=store.location(key), split_digest=digest, **counts
+        method=method, **facts, split_uri=store.location(key), split_digest=digest, rule=rule, **counts
     )
     if ledger is not None:
         where = stream or f"data/{snapshot.name}"
@@ -127,20 +142,35 @@ def _divide(
     """Write the documents into ``spool``; return counts of the parts and of what was not read, by kind."""
     counts = dict.fromkeys(("train_documents", "train_bytes", "validation_documents", "validation_bytes"), 0)
     not_read: Counter[str] = Counter()
-    for entry, kind in in_order(_looked_at, of_snapshot(store, snapshot)):
-        if kind:
-            not_read[kind] += 1
-            continue
-        part = part_of(entry.sha256, seed=seed, fraction=fraction)
-        counts[f"{part}_documents"] += 1
-        counts[f"{part}_bytes"] += entry.size
-        spool.write(SplitEntry(path=entry.path, size=entry.size, sha256=entry.sha256, split=part).line())
+    divide = partial(_of_file, store, seed, fraction)
+    for entries, left in in_order(divide, of_snapshot(store, snapshot)):
+        not_read.update(left)
+        for entry in entries:
+            counts[f"{entry.split}_documents"] += 1 if entry.documents is None else entry.documents
+            counts[f"{entry.split}_bytes"] += entry.size
+            spool.write(entry.line())
     return counts, dict(sorted(not_read.items()))
 
 
-def _looked_at(file: tuple[Entry, Shard]) -> tuple[Entry, str]:
+def _of_file(
+    store: ObjectStore, seed: int, fraction: float, file: tuple[Entry, Shard]
+) -> tuple[list[SplitEntry], Counter[str]]:
+    """The entries that a file of the snapshot gives, and what of it is no document, by kind."""
     entry, shard = file
-    return entry, kind_not_read(shard)
+    form = form_of(shard)
+    if form.kind == "lines":
+        halves = cut(store, entry, shard, form, lambda digest: part_of(digest, seed=seed, fraction=fraction))
+        made = [
+            SplitEntry(path=h.path, size=h.size, sha256=h.sha256, split=h.part, documents=h.documents)
+            for h in halves.made
+        ]
+        left = Counter({LINES: halves.lines} if made and halves.lines else {})
+        return made, left if made else Counter({halves.kind: 1})
+    if kind := kind_not_read(shard):
+        return [], Counter({kind: 1})
+    part = part_of(entry.sha256, seed=seed, fraction=fraction)
+    whole = SplitEntry(path=entry.path, size=entry.size, sha256=entry.sha256, split=part)
+    return [whole], Counter({ROWS: 1} if form.kind == "rows" else {})
 
 
 def _method(not_read: dict[str, int]) -> str:
@@ -148,7 +178,13 @@ def _method(not_read: dict[str, int]) -> str:
 
 
 def _told(not_read: dict[str, int]) -> str:
-    return "files without a document: " + ", ".join(f"{count} {kind}" for kind, count in not_read.items())
+    files = ", ".join(f"{count} {kind}" for kind, count in not_read.items() if kind not in {ROWS, LINES})
+    told = {
+        "files without a document": files,
+        "lines without a document": not_read.get(LINES),
+        "files of rows that stay whole": not_read.get(ROWS),
+    }
+    return "; ".join(f"{what}: {count}" for what, count in told.items() if count)
 
 
 def _refuse_empty(counts: dict[str, int], not_read: dict[str, int], *, seed: int, fraction: float) -> None:
@@ -165,7 +201,10 @@ def _refuse_empty(counts: dict[str, int], not_read: dict[str, int], *, seed: int
 
 def _edges(split: SplitCreated, snapshot: SnapshotCreated, stream: str) -> tuple[Edge, ...]:
     subject = split_ref(split)
-    derived = Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=snapshot_ref(snapshot))
+    things = [snapshot_ref(snapshot), *([Ref.parse(split.rule)] if split.rule else [])]
+    derived = tuple(
+        Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=thing) for thing in things
+    )
     if not stream.startswith("run_"):
-        return (derived,)
-    return derived, Edge(subject=Ref(type="run", id=stream), relation=Relation.USED, object=subject)
+        return derived
+    return *derived, Edge(subject=Ref(type="run", id=stream), relation=Relation.USED, object=subject)
