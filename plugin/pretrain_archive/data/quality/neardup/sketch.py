@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Final, Self, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Self, cast
 
 import numpy as np
 
@@ -25,10 +25,14 @@ from pretrain_archive.data.quality.neardup.settings import Settings
 from pretrain_archive.data.quality.neardup.signatures import signatures
 from pretrain_archive.data.quality.neardup.units import shingles
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 MAGIC: Final = b"pretrain-archive/sketch/1\n"
 SECTIONS: Final = ("numbers", "digests", "offsets", "signatures", "hashes")
 DIGEST_BYTES: Final = 16
 BATCH_BYTES = 1 << 20
+"""Characters of a batch: its arrays stay near the processor."""
 BATCH_TEXTS = 1 << 14
 
 
@@ -42,7 +46,7 @@ class SketchWriter:
     def __init__(self, path: Path, settings: Settings) -> None:
         self._path, self._settings = path, settings
         self._numbers: list[int] = []
-        self._texts: list[bytes] = []
+        self._texts: list[str] = []
         self._size, self._last, self._count, self._hashes = 0, -1, 0, 0
         # Sections grow side by side in files without a name: a killed process leaves nothing behind.
         self._spools = {name: _spool(path.parent) for name in SECTIONS}
@@ -53,12 +57,12 @@ class SketchWriter:
         if number <= self._last:
             raise ValueError(f"document number {number} comes after {self._last}: numbers must ascend")
         self._last = number
-        raw = normalised_bytes(text, self._settings.mode)
-        if len(raw) > BATCH_BYTES:
+        size = len(text)
+        if size > BATCH_BYTES:
             self._flush()
         self._numbers.append(number)
-        self._texts.append(raw)
-        self._size += len(raw)
+        self._texts.append(text)
+        self._size += size
         if self._size >= BATCH_BYTES or len(self._texts) >= BATCH_TEXTS:
             self._flush()
 
@@ -94,8 +98,10 @@ class SketchWriter:
     def _flush(self) -> None:
         if not self._texts:
             return
-        hashes, offsets = _hashes(self._texts, self._settings)
-        digests = b"".join(hashlib.blake2b(raw, digest_size=DIGEST_BYTES).digest() for raw in self._texts)
+        mode = self._settings.mode
+        texts = [normalised_bytes(text, mode) for text in self._texts]
+        hashes, offsets = _hashes(texts, self._settings)
+        digests = b"".join([hashlib.blake2b(raw, digest_size=DIGEST_BYTES).digest() for raw in texts])
         write = {
             "numbers": np.array(self._numbers, "<i8"),
             "offsets": (offsets[1:] + self._hashes).astype("<i8"),
@@ -112,7 +118,8 @@ class SketchWriter:
 
 def _hashes(
     texts: Sequence[bytes], settings: Settings
-) -> tuple["np.ndarray[tuple[int], np.dtype[np.uint32]]", "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """The shingle hashes of texts; none of a table of numbers, where the settings say so."""
     hashes, offsets, tables = shingles(texts, settings.shingle)
     if not (settings.number_tables and tables.any()):
         return hashes, offsets
