@@ -82,7 +82,7 @@ class Quality(_Part):
     spark_master: str = "local[*]"
     limits: dict[str, float] = {}
     severities: dict[str, Literal["blocking", "advisory"]] = {}
-    mixture_unit: Literal["tokens", "bytes"] = "tokens"
+    mixture_unit: Literal["tokens", "bytes"] = "bytes"
     text_field: str = Field(min_length=1, default="text")
     benchmarks: dict[str, str] = {}
     languages: list[str] = []

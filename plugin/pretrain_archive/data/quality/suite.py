@@ -1,40 +1,177 @@
-"""The gates as a Great Expectations suite over the tables, and how it is run.
+"""The versioned suite: which rules judge a data set, by which limits, and what makes a document unclean.
 
-Great Expectations is imported inside the functions: it costs seconds, and DAG files must not pay them. Its
-usage statistics are off, its context lives in memory, and of its results only numbers are kept.
+A suite is a TOML or JSON file (:data:`FORMAT`): ``name``, ``version``, ``[[threshold]]`` for single documents and
+``[[rule]]`` over the tables of a check. Limits and severities stand in the suite and may be set otherwise by a policy;
+they stand nowhere else. The suite that was used, with what the policy changed, is in the report and under its digest.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
-from pretrain_archive.data.quality.tables import DOCUMENT_COLUMNS, Tables
 from pretrain_archive.domain.errors import InputError
-from pretrain_archive.domain.kinds import QualityGate
 from pretrain_archive.domain.policy import Data
+
+FORMAT = "pretrain-archive/quality-suite/1"
+
+Severity = Literal["blocking", "advisory"]
+Table = Literal["documents", "aggregates", "fields"]
 
 TINY = 1e-12
 """Subtracted from a required share: 1 - 0.58 is 0.42000000000000004 and must not fail 42 of 100."""
 
-DETAIL = 300
-"""Characters that are kept of the library's words about a rule that it could not judge."""
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where:
+    """Only rows whose ``column`` lies between ``min`` and ``max`` (both included, None is open)."""
+
+    column: str
+    min: float | None = None
+    max: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The condition as plain JSON."""
+        return {"column": self.column, "min": self.min, "max": self.max}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Threshold:
+    """What makes one document unclean: ``column`` outside ``min`` to ``max``; ``source`` says who found it to matter.
+
+    A document that ``where`` leaves out, or whose column is empty, is not judged by it. How many thresholds of a
+    ``group`` a document breaks is its column ``faults_<group>``, empty if none of them judged it.
+    """
+
+    id: str
+    column: str
+    group: str = "cleanliness"
+    min: float | None = None
+    max: float | None = None
+    where: Where | None = None
+    source: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The threshold as plain JSON."""
+        where = self.where.to_dict() if self.where else None
+        values = {"id": self.id, "group": self.group, "column": self.column, "min": self.min, "max": self.max}
+        return values | {"where": where, "source": self.source}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """One expectation over a table.
+
+    ``documents`` has a row for each document, ``aggregates`` one row of numbers of the whole data set, ``fields`` a row
+    for each record with the named field of the data itself. ``limit_is`` says what ``limit`` bounds: the ``share`` of
+    rows that may fail, the ``max`` or the ``min`` of the column; empty where the expectation's arguments say it all.
+    ``needs`` names what a check must have to be asked this (``benchmarks``, ``parent``, ``languages`` …; ``rows``: some
+    row to judge); without it the rule is told among what was not checked.
+    """
+
+    id: str
+    gate: str
+    table: Table
+    expectation: str
+    column: str = ""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    limit: float | str | None = None
+    limit_is: Literal["share", "max", "min", ""] = ""
+    severity: Severity = "blocking"
+    where: Where | None = None
+    needs: str = ""
+    source: str = ""
+
+    @property
+    def rows(self) -> bool:
+        """Whether the expectation judges row by row, so that batches can be counted together."""
+        return self.expectation.startswith("expect_column_values_to_")
+
+    def arguments(self) -> dict[str, Any]:
+        """The expectation's keyword arguments, with column and limit."""
+        made = dict(self.kwargs)
+        if self.column:
+            made["column"] = self.column
+        if isinstance(self.limit, int | float):
+            if self.limit_is == "share":
+                made["mostly"] = max(0.0, 1 - self.limit - TINY)
+            elif self.limit_is == "max":
+                made["max_value"] = self.limit + TINY
+            elif self.limit_is == "min":
+                made["min_value"] = self.limit
+        return made
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rule as plain JSON: what the suite's digest is over."""
+        return {
+            "id": self.id,
+            "gate": self.gate,
+            "table": self.table,
+            "type": self.expectation,
+            "kwargs": self.arguments(),
+            "limit": self.limit,
+            "severity": self.severity,
+            "where": self.where.to_dict() if self.where else None,
+            "needs": self.needs,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suite:
+    """Rules and thresholds under a name and a version."""
+
+    name: str
+    version: str
+    rules: tuple[Rule, ...]
+    thresholds: tuple[Threshold, ...] = ()
+    profile: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The suite as plain JSON."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "profile": self.profile,
+            "rules": [rule.to_dict() for rule in self.rules],
+            "thresholds": [threshold.to_dict() for threshold in self.thresholds],
+        }
+
+    def adapted(
+        self, limits: Mapping[str, float], severities: Mapping[str, Severity], mixture: Sequence[Rule] = ()
+    ) -> Suite:
+        """The suite with a policy's limits and severities by rule id; an id that no rule has is an error."""
+        rules = (*self.rules, *mixture)
+        known = {rule.id: rule for rule in rules}
+        for name in (*limits, *severities):
+            if name not in known:
+                hint = f"Rules with a limit: {', '.join(sorted(r.id for r in rules if r.limit_is))}."
+                raise InputError("data.quality", name, "is no rule of the suite", hint=hint)
+        for name, limit in limits.items():
+            rule = known[name]
+            if not rule.limit_is:
+                raise InputError("data.quality.limits", name, "is a rule without a limit to set")
+            known[name] = replace(rule, limit=limit)
+        for name, severity in severities.items():
+            known[name] = replace(known[name], severity=severity)
+        return replace(self, rules=tuple(known.values()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What quality is demanded; rates are between 0 and 1, ``mixture`` is domain → (share, tolerance)."""
+    """What a policy demands otherwise than the suite: by rule id, and ``mixture`` (domain, share, tolerance).
 
-    max_exact_duplicate_rate: float = 0.05
-    max_unclean_rate: float = 0.02
-    max_format_error_rate: float = 0.0
-    min_documents: int = 1
+    The flat limits of a policy are named here too; None leaves the suite's own.
+    """
+
+    max_exact_duplicate_rate: float | None = None
+    max_unclean_rate: float | None = None
+    max_format_error_rate: float | None = None
+    min_documents: int | None = None
     mixture: tuple[tuple[str, float, float], ...] = ()
+    by_rule: Mapping[str, float] = field(default_factory=dict)
+    severities: Mapping[str, Severity] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Data) -> Limits:
@@ -53,187 +190,47 @@ class Limits:
             max_format_error_rate=data.max_format_error_rate,
             min_documents=data.min_documents,
             mixture=tuple((name, pair[0], pair[1]) for name, pair in sorted(data.mixture.items())),
+            by_rule=dict(data.quality.limits),
+            severities=dict(data.quality.severities),
         )
 
+    def apply(self, suite: Suite) -> Suite:
+        """The suite under these limits; a flat limit for a rule that the suite has not is left aside."""
+        flat: dict[str, float | None] = {
+            "exact_duplicates": self.max_exact_duplicate_rate,
+            "cleanliness": self.max_unclean_rate,
+            "format": self.max_format_error_rate,
+            "documents": self.min_documents,
+        }
+        present = {rule.id for rule in suite.rules}
+        limits = {name: value for name, value in flat.items() if value is not None and name in present}
+        return suite.adapted(limits | dict(self.by_rule), self.severities, self._mixture())
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
-    """One expectation: the table it looks at, its type and arguments, and the limit as a person reads it."""
-
-    name: str
-    table: str
-    type: str
-    kwargs: dict[str, Any]
-    limit: float | str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The rule as plain JSON: what the suite's digest is over."""
-        return {"name": self.name, "table": self.table, "type": self.type, "kwargs": self.kwargs}
-
-
-def standard_rules(limits: Limits) -> list[Rule]:
-    """The gates of the standard suite: documents, format, exact duplicates, cleanliness, mixture."""
-    within = "expect_column_values_to_be_in_set"
-
-    def rate(name: str, table: str, column: str, limit: float, *, good: bool) -> Rule:
-        mostly = max(0.0, 1 - limit - TINY)
-        kwargs = {"column": column, "value_set": [good], "mostly": mostly}
-        return Rule(name=name, table=table, type=within, kwargs=kwargs, limit=limit)
-
-    return [
-        Rule(
-            name="documents",
-            table="documents",
-            type="expect_table_row_count_to_be_between",
-            kwargs={"min_value": limits.min_documents},
-            limit=limits.min_documents,
-        ),
-        rate("format", "units", "format_ok", limits.max_format_error_rate, good=True),
-        rate("exact_duplicates", "documents", "duplicate", limits.max_exact_duplicate_rate, good=False),
-        rate("cleanliness", "documents", "clean", limits.max_unclean_rate, good=True),
-        *(
+    def _mixture(self) -> list[Rule]:
+        rules = [
             Rule(
-                name=f"mixture:{domain}",
-                table="mixture",
-                type="expect_column_max_to_be_between",
-                kwargs={
-                    "column": domain,
-                    "min_value": share - tolerance - TINY,
-                    "max_value": share + tolerance + TINY,
-                },
+                id=f"mixture:{domain}",
+                gate="mixture",
+                table="aggregates",
+                expectation="expect_column_max_to_be_between",
+                column=f"share:{domain}",
+                kwargs={"min_value": share - tolerance - TINY, "max_value": share + tolerance + TINY},
                 limit=f"{share} ± {tolerance}",
+                source="declared by the policy",
             )
-            for domain, share, tolerance in limits.mixture
-        ),
-    ]
-
-
-def read_rules(file: Path) -> list[Rule]:
-    """Read expectations over the documents table from JSON: a list, or ``{"expectations": [...]}``.
-
-    Each is ``{"type": "expect_…", "kwargs": {…}}``. Raises ``InputError`` naming file and place.
-    """
-    try:
-        value = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError("suite", str(file), f"cannot be read as JSON: {error}") from error
-    listed = value.get("expectations") if isinstance(value, dict) else value
-    if not isinstance(listed, list):
-        raise InputError("suite", str(file), "is not a list of expectations")
-    rules = []
-    for number, entry in enumerate(listed):
-        if not (isinstance(entry, dict) and isinstance(entry.get("type"), str)):
-            raise InputError("suite", str(file), f"expectation {number} has no type")
-        kwargs = entry.get("kwargs", {})
-        column = kwargs.get("column", "table")
-        if column != "table" and column not in DOCUMENT_COLUMNS:
-            hint = f"Columns are {', '.join(DOCUMENT_COLUMNS)}."
-            raise InputError("suite", column, f"expectation {number} names an unknown column", hint=hint)
-        limit = ", ".join(f"{name}={kwargs[name]}" for name in sorted(kwargs) if name != "column")
-        name = f"{entry['type'].removeprefix('expect_')}:{column}#{number}"
-        rules.append(Rule(name=name, table="documents", type=entry["type"], kwargs=kwargs, limit=limit))
-    return rules
-
-
-def run_rules(rules: Sequence[Rule], tables: Tables) -> list[QualityGate]:
-    """Let Great Expectations judge each rule; what it cannot judge has failed."""
-    # Read when the library is imported: no message may leave this machine.
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    import great_expectations as gx  # noqa: PLC0415
-    import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    source = _context(gx).data_sources.add_pandas("tables")
-    answers: dict[str, Any] = {}
-    for table, frame in _frames(rules, tables, pd).items():
-        wanted = [_expectation(rule) for rule in rules if rule.table == table]
-        if wanted:
-            suite = gx.ExpectationSuite(name=table, expectations=wanted)
-            asset = source.add_dataframe_asset(table)
-            batch = asset.add_batch_definition_whole_dataframe(table).get_batch({"dataframe": frame})
-            answers |= {
-                answer.expectation_config.meta["rule"]: answer for answer in batch.validate(suite).results
-            }
-    return [_gate(rule, answers.get(rule.name)) for rule in rules]
-
-
-def _context(gx: Any) -> Any:
-    """A context in memory that sends nothing, draws nothing and leaves no folder behind."""
-    from great_expectations.data_context.types.base import (  # noqa: PLC0415
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
-
-    config = DataContextConfig(
-        analytics_enabled=False,
-        progress_bars=ProgressBarsConfig(globally=False, metric_calculations=False),
-        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
-    )
-    return gx.get_context(mode="ephemeral", project_config=config)
-
-
-def engine() -> str:
-    """Name and version of the library that judges."""
-    from importlib.metadata import version  # noqa: PLC0415
-
-    return f"great_expectations {version('great_expectations')}"
-
-
-def _expectation(rule: Rule) -> Any:
-    from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415
-        ExpectationConfiguration,
-    )
-
-    meta = {"rule": rule.name}
-    try:
-        return ExpectationConfiguration(type=rule.type, kwargs=rule.kwargs, meta=meta).to_domain_obj()
-    except Exception as error:  # the library raises many unrelated types for a bad configuration
-        raise InputError("suite", rule.type, f"not an expectation that can be used: {error}") from error
-
-
-def _frames(rules: Sequence[Rule], tables: Tables, pd: Any) -> dict[str, Any]:
-    shares = tables.shares()
-    domains = [rule.kwargs["column"] for rule in rules if rule.table == "mixture"]
-    return {
-        "documents": pd.DataFrame(tables.columns),
-        "units": pd.DataFrame({"format_ok": [True] * tables.documents + [False] * tables.broken}),
-        # One row with a column per declared domain; a domain without a byte has share 0.
-        "mixture": pd.DataFrame({domain: [shares.get(domain, 0.0)] for domain in domains}),
-    }
-
-
-def _gate(rule: Rule, answer: Any) -> QualityGate:
-    if answer is None:
-        return QualityGate(
-            name=rule.name, passed=False, observed=None, limit=rule.limit, detail="it was not judged"
-        )
-    errors = _exceptions(answer.exception_info)
-    result = answer.result or {}
-    observed = result.get("observed_value", None)
-    detail = ""
-    if result.get("unexpected_percent") is not None and "unexpected_count" in result:
-        observed = result["unexpected_count"] / max(1, result["element_count"] - result["missing_count"])
-        detail = f"{result['unexpected_count']} of {result['element_count']} rows"
-    return QualityGate(
-        name=rule.name,
-        passed=bool(answer.success) and not errors,
-        observed=strict_number(observed),
-        limit=strict_number(rule.limit),
-        detail="; ".join(errors)[:DETAIL] or detail,
-    )
-
-
-def _exceptions(info: Any) -> list[str]:
-    nested = [info, *(value for value in (info or {}).values() if isinstance(value, dict))]
-    return [str(e["exception_message"]) for e in nested if e and e.get("raised_exception")]
-
-
-def strict_number(value: Any) -> float | str | None:
-    """A number that strict JSON can hold, or a text that says what it was (``nan``, ``inf``)."""
-    if value is None or isinstance(value, str):
-        return value
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return type(value).__name__
-    return number if math.isfinite(number) else str(number)
+            for domain, share, tolerance in self.mixture
+        ]
+        if self.mixture and "mixture_undeclared" in self.by_rule:
+            rules.append(
+                Rule(
+                    id="mixture_undeclared",
+                    gate="mixture",
+                    table="aggregates",
+                    expectation="expect_column_max_to_be_between",
+                    column="undeclared_share",
+                    limit_is="max",
+                    severity="advisory",
+                    source="declared by the policy",
+                )
+            )
+        return rules

@@ -10,6 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pretrain_archive.data.hashing import Progress
+from pretrain_archive.data.quality.aggregates import Plan, summarise, total
+from pretrain_archive.data.quality.documents import Shard, read_units
+from pretrain_archive.data.quality.engine_local import LocalJudge, in_batches
+from pretrain_archive.data.quality.facts import Facts
+from pretrain_archive.data.quality.suite import Suite
 from pretrain_archive.data.quality.documents import NO_DATA, Broken, Document, Unit
 from pretrain_archive.data.quality.statistics import Statistics
 
@@ -133,3 +139,48 @@ class Tables:
 def _keep(examples: list[dict[str, Any]], example: dict[str, Any]) -> None:
     if len(examples) < EXAMPLES:
         examples.append(example)
+
+
+def document_columns() -> tuple[str, ...]:
+    """The statistics of a document that a rule may name."""
+    return DOCUMENT_COLUMNS
+
+
+def facts_of(
+    shards: Iterable[Shard], suite: Suite, text_field: str, progress: Progress | None
+) -> tuple[Facts, Plan]:
+    """Read every shard on this machine."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    tables, size = Tables(), 0
+    for shard in shards:
+        tables.add(read_units(shard, text_field=text_field))
+        size += shard.size
+        if progress is not None:
+            progress(tables.shards, size)
+    table = pa.table({name: pa.array(column) for name, column in tables.columns.items()})
+    columns = frozenset(DOCUMENT_COLUMNS)
+    plan = Plan(
+        thresholds=suite.thresholds,
+        rules=tuple(r for r in suite.rules if r.table == "documents"),
+        columns=columns,
+    )
+    summary = total(summarise(part, plan) for part in in_batches(table.select(plan.names())))
+    judge = LocalJudge(lambda names: in_batches(table.select(list(names))), plan)
+    return Facts(
+        judge=judge,
+        summary=summary,
+        columns=columns,
+        files=tables.shards,
+        documents=tables.documents,
+        total_bytes=tables.total_bytes,
+        empty=tables.empty,
+        broken=tables.broken,
+        exact_duplicates=tables.duplicates,
+        not_read=tables.not_read,
+        examples={
+            "format_errors": tables.broken_examples,
+            "exact_duplicates": tables.duplicate_examples,
+            "unclean_documents": tables.unclean_examples,
+        },
+    ), plan

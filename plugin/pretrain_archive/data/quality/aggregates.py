@@ -1,0 +1,289 @@
+"""Numbers of a whole data set out of its per-document statistics: distributions, faults, domains, and where they lie.
+
+A :class:`Summary` is whole numbers only, added up batch by batch and merged in any order, so that one machine and many
+give exactly the same. Memory grows with the number of domains, languages and *faulty* shards, never with documents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from pretrain_archive.data.quality.suite import Rule, Threshold, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
+SHARD, DOMAIN, LANGUAGE = "path", "domain", "language"
+
+RATIO_BINS = 20
+SIZE_BINS = 32
+"""Bins of a histogram of sizes: 0, 1, 2–3, 4–7 … by powers of two; the last one is open."""
+
+CHARTS: Mapping[str, Literal["size", "ratio"]] = {
+    "bytes": "size",
+    "words": "size",
+    "longest_line": "size",
+    "alphabetic_ratio": "ratio",
+    "alphabetic_word_ratio": "ratio",
+    "repetition_ratio": "ratio",
+    "duplicate_line_character_ratio": "ratio",
+    "top_2_gram_ratio": "ratio",
+    "punctuated_line_ratio": "ratio",
+    "hash_word_ratio": "ratio",
+}
+"""Columns whose distribution a report shows, where they were measured."""
+
+NAMED = {
+    "documents", "units", "empty_rate", "format_error_rate", "exact_duplicate_rate", "near_duplicate_rate",
+    "parent_overlap_rate", "contaminated_documents", "validation_overlap", "undeclared_share", "not_read_rate",
+    "labels_undefined_rate", "labels_largest_share", "labels_smallest_share", "labels_reviewed",
+    "labels_agreement",
+}  # fmt: skip
+PREFIXES = ("share:", "sensitive:", "language:", "contamination:")
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether ``name`` is a number of the whole data set that a rule may ask for."""
+    return name in NAMED or name.startswith(PREFIXES)
+
+
+@dataclass(kw_only=True, slots=True)
+class Summary:
+    """Everything that batches of documents add up to.
+
+    ``histograms`` has the counts of :data:`CHARTS`, then the numbers of missing and of not finite values; ``faults``
+    (judged, faulty) per threshold; ``domains`` documents, bytes and tokens; ``blame`` rule → (shards, domains) counters
+    of the rows that fail it.
+    """
+
+    rows: int = 0
+    unclean: int = 0
+    histograms: dict[str, list[int]] = field(default_factory=dict)
+    faults: dict[str, list[int]] = field(default_factory=dict)
+    domains: dict[str, list[int]] = field(default_factory=dict)
+    languages: Counter[str] = field(default_factory=Counter)
+    shards: dict[str, Counter[str]] = field(default_factory=dict)
+    regions: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def merge(self, other: Summary) -> None:
+        """Add the numbers of another part of the data."""
+        self.rows += other.rows
+        self.unclean += other.unclean
+        for mine, theirs in (
+            (self.histograms, other.histograms),
+            (self.faults, other.faults),
+            (self.domains, other.domains),
+        ):
+            for name, counts in theirs.items():
+                mine[name] = [a + b for a, b in zip(mine.get(name, [0] * len(counts)), counts, strict=True)]
+        self.languages.update(other.languages)
+        for counters, more in ((self.shards, other.shards), (self.regions, other.regions)):
+            for name, counter in more.items():
+                counters.setdefault(name, Counter()).update(counter)
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as plain JSON, for a worker's answer."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Summary:
+        """The summary of :meth:`to_json`."""
+        made = cls(**{name: value[name] for name in cls.__slots__})
+        made.languages = Counter(made.languages)
+        made.shards = {name: Counter(counts) for name, counts in made.shards.items()}
+        made.regions = {name: Counter(counts) for name, counts in made.regions.items()}
+        return made
+
+    def blamed(self, name: str, shards: Mapping[str, int], domains: Mapping[str, int]) -> None:
+        """Add where the rows of a gate lie that was counted elsewhere."""
+        self.shards.setdefault(name, Counter()).update(shards)
+        self.regions.setdefault(name, Counter()).update(domains)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is summed up: the thresholds of single documents, the rules over rows, and the measured columns."""
+
+    thresholds: tuple[Threshold, ...]
+    rules: tuple[Rule, ...]
+    columns: frozenset[str]
+
+    def names(self) -> list[str]:
+        """The measured columns that the sum needs."""
+        wanted = {SHARD, DOMAIN, LANGUAGE, "bytes", "tokens", *CHARTS, "duplicate"}
+        wanted |= {t.column for t in self.thresholds} | {t.where.column for t in self.thresholds if t.where}
+        wanted |= {r.column for r in self.rules} | {r.where.column for r in self.rules if r.where}
+        return sorted(wanted & self.columns)
+
+    def usable(self) -> tuple[Threshold, ...]:
+        """The thresholds whose columns were measured."""
+        return tuple(
+            t
+            for t in self.thresholds
+            if t.column in self.columns and (t.where is None or t.where.column in self.columns)
+        )
+
+    def absent_groups(self) -> set[str]:
+        """The groups with a threshold that could not be asked: their count of faults would be too small."""
+        asked = {threshold.id for threshold in self.usable()}
+        return {threshold.group for threshold in self.thresholds if threshold.id not in asked}
+
+
+def summarise(table: pa.Table, plan: Plan) -> Summary:
+    """The summary of one batch of documents."""
+    made = Summary(rows=table.num_rows)
+    table, made.faults = with_faults(table, plan.usable())
+    present = set(table.column_names)
+    for name, form in CHARTS.items():
+        if name in present:
+            made.histograms[name] = histogram(numbers(table, name), form)
+    if "faults_cleanliness" in present:
+        made.unclean = int((numbers(table, "faults_cleanliness") > 0).sum())
+    _domains(table, made)
+    if LANGUAGE in present:
+        made.languages = Counter(_tally(table, LANGUAGE, None))
+    masks = {rule.id: mask for rule in plan.rules if (mask := failing(table, rule)) is not None}
+    if "duplicate" in present:
+        masks["exact_duplicates"] = numbers(table, "duplicate") > 0
+    for name, mask in masks.items():
+        if mask.any():
+            made.blamed(name, _tally(table, SHARD, mask), _tally(table, DOMAIN, mask))
+    return made
+
+
+def numbers(table: pa.Table, name: str) -> Floats:
+    """A column as doubles; what is missing is NaN."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    column = table[name]
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def with_faults(table: pa.Table, thresholds: Sequence[Threshold]) -> tuple[pa.Table, dict[str, list[int]]]:
+    """The table with a column ``faults_<group>`` per group, and per threshold how many rows it judged and found faulty.
+
+    The column counts the thresholds that a document breaks; it is empty where none of the group judged it.
+    """
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    counts: dict[str, Any] = {}
+    judged: dict[str, Any] = {}
+    found: dict[str, list[int]] = {}
+    for threshold in thresholds:
+        values = numbers(table, threshold.column)
+        asked = ~np.isnan(values) & within(table, threshold.where)
+        broken = asked & outside(values, threshold.min, threshold.max)
+        group = threshold.group
+        counts[group] = counts.get(group, np.zeros(table.num_rows, dtype=np.int32)) + broken
+        judged[group] = judged.get(group, np.zeros(table.num_rows, dtype=bool)) | asked
+        found[threshold.id] = [int(asked.sum()), int(broken.sum())]
+    for group, column in counts.items():
+        table = table.append_column(f"faults_{group}", pa.array(column, mask=~judged[group]))
+    return table, found
+
+
+def failing(table: pa.Table, rule: Rule) -> Mask | None:
+    """Which rows fail a rule over rows, to say where they lie; None for expectations of another form."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if not rule.rows or rule.column not in table.column_names:
+        return None
+    asked, arguments = within(table, rule.where), rule.arguments()
+    if rule.expectation.endswith("_values_to_be_between"):
+        values = numbers(table, rule.column)
+        return (
+            asked
+            & ~np.isnan(values)
+            & outside(values, arguments.get("min_value"), arguments.get("max_value"))
+        )
+    if rule.expectation.endswith("_values_to_be_in_set"):
+        inside = np.zeros(table.num_rows, dtype=bool)
+        for value in arguments["value_set"]:
+            inside |= np.asarray(pc.fill_null(pc.equal(table[rule.column], value), True), dtype=bool)
+        return asked & ~inside
+    return None
+
+
+def outside(values: Floats, low: float | None, high: float | None) -> Mask:
+    """Whether each value lies outside; infinity always does, a missing value never."""
+    import numpy as np  # noqa: PLC0415
+
+    mask = np.isinf(values)
+    if low is not None:
+        mask |= values < low
+    if high is not None:
+        mask |= values > high
+    return mask
+
+
+def histogram(values: Floats, form: Literal["size", "ratio"]) -> list[int]:
+    """Counts per bin, then how many values are missing and how many are not finite."""
+    import numpy as np  # noqa: PLC0415
+
+    finite = values[np.isfinite(values)]
+    if form == "ratio":
+        # A share of exactly 1 belongs to the last bin; what lies beyond 1 too (a rate per word can).
+        bins = np.clip((finite * RATIO_BINS).astype(np.int64), 0, RATIO_BINS - 1)
+        counts = np.bincount(bins, minlength=RATIO_BINS)
+    else:
+        whole = np.maximum(finite, 0).astype(np.int64)
+        bins = np.where(whole > 0, np.floor(np.log2(np.maximum(whole, 1))).astype(np.int64) + 1, 0)
+        counts = np.bincount(np.minimum(bins, SIZE_BINS - 1), minlength=SIZE_BINS)
+    missing = int(np.isnan(values).sum())
+    return [*(int(count) for count in counts), missing, len(values) - len(finite) - missing]
+
+
+def total(parts: Iterable[Summary]) -> Summary:
+    """The sum of all parts."""
+    made = Summary()
+    for part in parts:
+        made.merge(part)
+    return made
+
+
+def within(table: pa.Table, where: Where | None) -> Mask:
+    """Which rows a condition takes; a missing value is not within."""
+    import numpy as np  # noqa: PLC0415
+
+    if where is None:
+        return np.ones(table.num_rows, dtype=bool)
+    values = numbers(table, where.column)
+    low = -np.inf if where.min is None else where.min
+    high = np.inf if where.max is None else where.max
+    return (values >= low) & (values <= high)
+
+
+def _domains(table: pa.Table, made: Summary) -> None:
+    sums = [(name, "sum") for name in ("bytes", "tokens") if name in table.column_names]
+    grouped = table.group_by(DOMAIN).aggregate([([], "count_all"), *sums]).to_pydict()
+    for row, domain in enumerate(grouped[DOMAIN]):
+        made.domains[str(domain)] = [
+            int(grouped["count_all"][row]),
+            *(
+                int(grouped[f"{name}_sum"][row]) if (name, "sum") in sums else 0
+                for name in ("bytes", "tokens")
+            ),
+        ]
+
+
+def _tally(table: pa.Table, name: str, mask: Mask | None) -> dict[str, int]:
+    """How often each value of a text column stands in the rows of ``mask``."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    column = table[name] if mask is None else table[name].filter(pa.array(mask))
+    counted = pc.value_counts(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    return {str(pair["values"]): pair["counts"] for pair in counted.to_pylist() if pair["values"] is not None}

@@ -1,0 +1,48 @@
+"""What an engine hands to a check: the numbers of a data set, and a judge for the rules over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pretrain_archive.data.quality.aggregates import Summary
+from pretrain_archive.data.quality.expectations import Answer
+from pretrain_archive.data.quality.suite import Rule
+
+
+class Judge(Protocol):
+    """Lets Great Expectations judge rules over the tables of one check."""
+
+    def __call__(self, rules: Sequence[Rule], aggregates: Mapping[str, float]) -> dict[str, Answer]:
+        """Answers by rule id; a rule whose column is in no table has none."""
+        ...
+
+
+@dataclass(kw_only=True, slots=True)
+class Facts:
+    """What was measured of a data set, the same from every engine.
+
+    ``near`` and ``contamination`` are None where they were not looked for. ``numbers`` are further aggregates by name.
+    ``examples`` say where faults are, at most :data:`EXAMPLES` of a kind; never the text.
+    """
+
+    judge: Judge
+    summary: Summary
+    columns: frozenset[str]
+    files: int = 0
+    documents: int = 0
+    total_bytes: int = 0
+    empty: int = 0
+    broken: int = 0
+    exact_duplicates: int = 0
+    not_read: Mapping[str, int] = field(default_factory=dict)
+    near: Mapping[str, Any] | None = None
+    contamination: Sequence[Mapping[str, Any]] | None = None
+    sensitive: Mapping[str, int] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+EXAMPLES = 200
+"""How many faults of a kind a report lists; their number is always told."""

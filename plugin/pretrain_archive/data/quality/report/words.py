@@ -1,0 +1,102 @@
+"""Words of the report in English and simplified Chinese."""
+
+# ruff: noqa: E501 - one entry, one line
+
+from __future__ import annotations
+
+Pair = tuple[str, str]
+
+FAMILIES: dict[str, Pair] = {
+    "documents": ("Enough documents", "文档数量足够"),
+    "format": ("Format", "格式"),
+    "empty": ("Empty documents", "空文档"),
+    "oversized": ("Oversized documents", "过大的文档"),
+    "exact_duplicates": ("Exact duplicates", "完全重复"),
+    "near_duplicates": ("Near duplicates", "近似重复"),
+    "contamination": ("Contamination", "评测数据污染"),
+    "mixture": ("Mixture", "数据配比"),
+    "cleanliness": ("Cleanliness", "洁净度"),
+    "style": ("Published heuristics", "公开的启发式规则"),
+    "language": ("Language", "语言"),
+    "sensitive": ("Sensitive content", "敏感内容"),
+    "labels": ("Labels", "标签"),
+    "review": ("Sampled human review", "人工抽样复核"),
+    "own": ("Own rule", "自定义规则"),
+}
+
+RULES: dict[str, Pair] = {
+    "validation_overlap": ("Overlap of training and validation", "训练集与验证集重叠"),
+    "mixture_undeclared": ("Share of undeclared domains", "未声明领域的占比"),
+    "parent_overlap": ("Repeated from the earlier snapshot", "与先前快照重复"),
+    "benchmarks": ("Overlap with benchmark sets", "与评测集重叠"),
+    "secrets": ("Secrets", "密钥与口令"),
+    "forbidden_terms": ("Forbidden terms", "禁用词"),
+    "personal_data": ("Personal data", "个人信息"),
+    "identity_numbers": ("Identity and account numbers", "证件与账户号码"),
+    "not_read": ("Files that are not read", "未读取的文件"),
+}
+
+COLUMNS: dict[str, Pair] = {
+    "bytes": ("Size of a document, bytes", "文档大小（字节）"),
+    "words": ("Words per document", "每篇文档的词数"),
+    "tokens": ("Tokens per document", "每篇文档的词元数"),
+    "longest_line": ("Longest line, bytes", "最长行（字节）"),
+    "alphabetic_ratio": ("Letters per character", "字母占字符的比例"),
+    "alphabetic_word_ratio": ("Words with a letter", "含字母的词的比例"),
+    "repetition_ratio": ("Bytes in repeated lines", "重复行所占字节的比例"),
+    "duplicate_line_character_ratio": ("Characters in repeated lines", "重复行所占字符的比例"),
+    "top_2_gram_ratio": ("Most frequent pair of words", "最常见双词组的占比"),
+    "punctuated_line_ratio": ("Lines that end with punctuation", "以标点结尾的行的比例"),
+    "hash_word_ratio": ("Hash signs per word", "每词的井号数"),
+    "control_characters": ("Control characters", "控制字符"),
+    "nul": ("NUL characters", "NUL 字符"),
+    "jaccard": ("Jaccard similarity of near-duplicate pairs", "近似重复对的 Jaccard 相似度"),
+}
+
+STATES: dict[str, Pair] = {
+    "passed": ("passed", "通过"),
+    "failed": ("failed", "未通过"),
+    "warning": ("warning", "警告"),
+    "not_checked": ("not checked", "未检查"),
+}
+
+SEVERITIES: dict[str, Pair] = {"blocking": ("blocking", "阻断"), "advisory": ("advisory", "提示")}
+
+REASONS: dict[str, Pair] = {
+    "not_measured": ("the measure was not run", "未执行该项测量"),
+    "no_data": ("there was no data", "没有数据"),
+    "nothing_matched": ("no row had a value to judge", "没有可供判断的值"),
+    "not_judged": ("the rule could not be judged", "该规则无法判断"),
+    "no_benchmarks": ("no benchmark set is named", "未指定评测集"),
+    "no_parent": ("there is no earlier snapshot", "没有先前的快照"),
+    "no_split": ("no split was given", "未提供训练与验证划分"),
+    "no_languages": ("no language is declared", "未声明语言"),
+    "no_labels": ("no label is defined", "未定义标签"),
+    "no_terms": ("no term is forbidden", "未声明禁用词"),
+    "no_review": ("no review is demanded", "未要求人工复核"),
+    "no_mixture": ("no mixture is declared", "未声明配比"),
+    "not_asked": ("the suite has no rule for it", "规则集中没有相应规则"),
+    "too_short": ("no document is long enough", "没有足够长的文档"),
+}
+
+UNITS: dict[str, Pair] = {"tokens": ("tokens", "词元"), "bytes": ("bytes", "字节")}
+
+
+def rule_name(rule_id: str, family: str) -> Pair:
+    """What a gate is called: by its rule, else its family; a domain or kind after the colon is told as it is."""
+    head, colon, tail = rule_id.partition(":")
+    if family == "own":
+        return (rule_id, rule_id)
+    en, zh = (
+        RULES.get(rule_id)
+        or RULES.get(head)
+        or FAMILIES.get(head)
+        or FAMILIES.get(family)
+        or (rule_id, rule_id)
+    )
+    return (f"{en}: {tail}", f"{zh}：{tail}") if colon else (en, zh)
+
+
+def column_name(column: str) -> Pair:
+    """What a column of statistics is called."""
+    return COLUMNS.get(column, (column.replace("_", " "), column))
