@@ -73,9 +73,10 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Oversized(Broken):
-    """A plain text above :data:`TEXT_LIMIT`: no text in memory, but its numbers."""
+    """A plain text above :data:`TEXT_LIMIT`: no text in memory, but its numbers; ``tokens`` is a count of words."""
 
     statistics: Statistics
+    tokens: int = 0
 
 
 class DamagedError(Exception):

@@ -28,14 +28,14 @@ def read_plain(path: str, stream: BinaryIO) -> Text | Broken:
 
 
 def _streamed(path: str, blocks: list[bytes], stream: BinaryIO) -> Broken:
-    counter = Counter()
-    for block in blocks:
+    counter, tokens, joined = Counter(), 0, False
+    while block := (blocks.pop(0) if blocks else stream.read(BLOCK)):
         counter.feed(block)
-    blocks.clear()
-    while block := stream.read(BLOCK):
-        counter.feed(block)
+        # Words at blanks of ASCII: what is too large for memory is a log or a dump, and each word counts once.
+        tokens += len(block.split()) - (joined and not block[:1].isspace())
+        joined = not block[-1:].isspace()
     statistics = counter.statistics()
     if not statistics.encoding_valid:
         return Broken(path=path, line=0, reason="not UTF-8", kind="encoding")
     reason = f"a text above {TEXT_LIMIT} bytes: it is counted, and nothing else is measured"
-    return Oversized(path=path, line=0, reason=reason, kind="oversized", statistics=statistics)
+    return Oversized(path=path, line=0, reason=reason, kind="oversized", statistics=statistics, tokens=tokens)
