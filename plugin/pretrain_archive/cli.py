@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 
-from pretrain_archive.commands import later, ledger, package, retention, run, snapshot
-from pretrain_archive.commands.output import WRONG_USE, fail, silence, wants_json
+from pretrain_archive.commands import later, ledger, package, retention, run, snapshot, source
+from pretrain_archive.commands.output import WRONG_USE, command, fail, silence, wants_json
 
 INTERRUPTED = 130
 """What a shell reports for a program that Ctrl-C ended."""
@@ -32,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for name, commands in (
+    ("source", source.app),
     ("snapshot", snapshot.app),
     ("quality", later.quality),
     ("run", run.app),
@@ -40,7 +41,7 @@ for name, commands in (
     ("retention", retention.app),
 ):
     app.add_typer(commands, name=name)
-app.command("withdraw", context_settings=later.ANYTHING)(later.withdraw)
+command(app, "withdraw")(source.withdraw)
 
 
 def _print_version(asked: bool) -> None:

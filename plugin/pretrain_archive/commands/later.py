@@ -27,12 +27,3 @@ def check(
 ) -> None:
     """Check a source by a suite (not available yet)."""
     not_yet(f"quality check {source}".strip())
-
-
-def withdraw(
-    source: Annotated[str, typer.Argument(metavar="SOURCE")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,  # noqa: ARG001
-    as_json: Json = False,  # noqa: ARG001
-) -> None:
-    """What a source's withdrawal touches (not available yet)."""
-    not_yet(f"withdraw {source}".strip())

@@ -254,7 +254,7 @@ def test_retention_plan_and_apply(seeded: Home) -> None:
 
 def test_later_commands_say_so(seeded: Home) -> None:
     """What is not there yet answers so, with exit 2, in both forms."""
-    for arguments in (["quality", "check", "src", "--suite", "x"], ["withdraw", "src", "--dry-run"]):
+    for arguments in (["quality", "check", "src", "--suite", "x"],):
         text = seeded.ask(*arguments)
         assert (2, "") == (text.code, text.out)
         assert "not available yet" in text.err
