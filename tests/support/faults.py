@@ -98,16 +98,17 @@ def require_strace() -> None:
 
 
 def plan(
-    seen: Mapping[str, int], *, each: int = 3, actions: Sequence[str] = (KILL, "EIO", "ENOSPC")
+    seen: Mapping[str, int], *, each: int | None = 3, actions: Sequence[str] = (KILL, "EIO", "ENOSPC")
 ) -> list[Fault]:
     """Faults that cover every syscall kind that was seen, at up to ``each`` places spread over the run.
 
-    With ``EVERY_FAULT=1`` in the environment (`make faults`) each single call is a place: the nightly sweep.
+    With ``each`` None, or ``EVERY_FAULT=1`` in the environment (`make faults`, the nightly sweep), each single call
+    is a place.
     """
     faults = []
     for syscall, count in sorted(seen.items()):
-        each = count if os.environ.get("EVERY_FAULT") else each
-        places = sorted({1 + round(step * (count - 1) / max(1, each - 1)) for step in range(each)})
+        steps = count if each is None or os.environ.get("EVERY_FAULT") else each
+        places = sorted({1 + round(step * (count - 1) / max(1, steps - 1)) for step in range(steps)})
         for action in actions:
             if action == KILL or (syscall in FAILS and (action != "ENOSPC" or syscall in SPACE)):
                 faults += [Fault(syscall=syscall, action=action, when=when) for when in places]
