@@ -42,6 +42,7 @@ class Approvers(_Part):
     run: list[str] = Field(min_length=1)
     close: list[str] = Field(min_length=1)
     retention: list[str] = Field(min_length=1)
+    label_reviewers: list[str] = []
 
 
 class Gates(_Part):
@@ -89,6 +90,29 @@ class Quality(_Part):
     forbidden_terms: list[str] = []
 
 
+class LabelReview(_Part):
+    """The sampled review of labels by persons (R048, R049), who are ``approvers.label_reviewers``.
+
+    ``sample`` documents are drawn with ``seed``, shared out over the labels; ``reviewers`` persons each answer all of
+    them. ``show``: whether a question holds the beginning of each text, which Airflow then keeps in its database,
+    or only where it lies.
+    """
+
+    sample: int = Field(ge=1, le=500, default=30)
+    seed: int = 0
+    reviewers: Literal[1, 2] = 1
+    min_agreement: float = Field(ge=0, le=1, default=0.95)
+    show: Literal["location", "excerpt"] = "location"
+
+
+class Labels(_Part):
+    """The labels of the data: the path of their definition, the field that holds one, and who looks at a sample."""
+
+    definition: str | None = None
+    field: str = Field(min_length=1, default="label")
+    review: LabelReview | None = None
+
+
 class Data(_Part):
     """What the data may be used for, how it is kept and what quality is demanded."""
 
@@ -102,6 +126,7 @@ class Data(_Part):
     min_documents: int = Field(ge=1, default=1)
     mixture: dict[str, list[float]] = {}
     quality: Quality = Quality()
+    labels: Labels | None = None
     steps: list[Step] = []
     recipe: RecipeRights | None = None
 
@@ -143,8 +168,17 @@ class Policy(_Part):
     quotas: Quotas
     environment: Environment = Environment()
 
+    @model_validator(mode="after")
+    def _reviewers_are_named(self) -> Self:
+        review = self.data.labels.review if self.data.labels else None
+        if review is not None and len(set(self.approvers.label_reviewers)) < review.reviewers:
+            raise ValueError(
+                f"data.labels.review wants {review.reviewers} reviewers; name them in approvers.label_reviewers"
+            )
+        return self
+
     def approvers_of(self, gate: str) -> list[str]:
-        """User names that may answer ``gate`` (prepare, run, close or retention)."""
+        """User names that may answer ``gate`` (prepare, run, close, retention or label_reviewers)."""
         return list(getattr(self.approvers, gate))
 
 

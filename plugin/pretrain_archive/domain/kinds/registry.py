@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pretrain_archive.domain.kinds import artifact, compute, data, gates
+from pretrain_archive.domain.kinds import artifact, compute, data, gates, labels
 from pretrain_archive.domain.kinds.base import Payload
 from pretrain_archive.domain.records import Record, Track
 
@@ -41,6 +41,10 @@ KINDS: dict[str, Kind] = {
     "processing.applied": Kind(model=data.ProcessingApplied, track=Track.DATA),
     "split.created": Kind(model=data.SplitCreated, track=Track.DATA),
     "quality.reported": Kind(model=data.QualityReported, track=Track.DATA),
+    "labels.sampled": Kind(model=labels.LabelsSampled, track=Track.DATA),
+    "labels.answered": Kind(model=labels.LabelPageAnswered, track=Track.DATA),
+    "labels.refused": Kind(model=labels.LabelAnswerRefused, track=Track.DATA),
+    "labels.reviewed": Kind(model=labels.LabelsReviewed, track=Track.DATA),
     "temporary.removed": Kind(model=data.TemporaryRemoved, track=Track.DATA),
     "configuration.declared": Kind(model=compute.ConfigurationDeclared, track=Track.COMPUTE),
     "environment.declared": Kind(model=compute.EnvironmentDeclared, track=Track.COMPUTE),
