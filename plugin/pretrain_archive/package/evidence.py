@@ -160,6 +160,7 @@ def _sources(view: RunView) -> Iterator[_Source]:
             record=record, field="report_digest", digest=quality.report_digest, access=data,
             uri=quality.report_uri, name=f"{record.sequence:06d}-quality-report.json",
         )  # fmt: skip
+        yield from _quality_pages(record, quality, data)
     for record, report in view.all(kinds.EvaluationReported):
         yield _Source(
             record=record, field="report_digest", digest=report.report_digest, access="readers of the object store",
@@ -171,6 +172,19 @@ def _sources(view: RunView) -> Iterator[_Source]:
                 record=record, field="log_digest", digest=ended.log_digest, uri=ended.log_uri,
                 name=f"{record.sequence:06d}-attempt-{ended.attempt}.log",
                 access="operators of the platform; may hold paths and host names",
+            )  # fmt: skip
+
+
+def _quality_pages(record: Record, quality: kinds.QualityReported, access: str) -> Iterator[_Source]:
+    """The page for people and the validator's own result; a report of an earlier release has neither."""
+    for field_name, digest, uri, name in (
+        ("html_digest", quality.html_digest, quality.html_uri, "quality-report.html"),
+        ("validation_digest", quality.validation_digest, quality.validation_uri, "quality-validation.json"),
+    ):
+        if digest and uri:
+            yield _Source(
+                record=record, field=field_name, digest=digest, uri=uri, access=access,
+                name=f"{record.sequence:06d}-{name}",
             )  # fmt: skip
 
 

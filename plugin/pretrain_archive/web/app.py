@@ -17,6 +17,7 @@ from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
 from pretrain_archive.web.login import UserDep, may_answer, may_read, readable
+from pretrain_archive.web.quality import quality_report
 from pretrain_archive.web.read_gate import gate_page
 from pretrain_archive.web.read_run import run_page
 from pretrain_archive.web.read_runs import STATES, runs_page
@@ -185,6 +186,12 @@ def show_record(request: Request, view: RunDep, record_id: str) -> Response:
         stored=record.stored.decode("utf-8", "replace"),
         pretty=pretty,
     )
+
+
+@router.get("/runs/{run_uid}/quality")  # noqa: FAST003 - readable_run takes the run
+def show_quality(view: RunDep, sources: SourcesDep) -> Response:
+    """The newest quality report of a run as the page that its record names, if its bytes are still those."""
+    return quality_report(view, sources)
 
 
 @router.get("/runs/{run_uid}/packages")  # noqa: FAST003 - readable_run takes the run

@@ -32,7 +32,11 @@ class SecurityHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    if name == "Content-Security-Policy":
+                        # A report that stands for itself brings a policy of its own, which allows less.
+                        headers.setdefault(name, value)
+                    else:
+                        headers[name] = value
                 headers.setdefault("Cache-Control", "private, no-store")
             await send(message)
 

@@ -196,6 +196,10 @@ class Links:
         """A record of a run."""
         return f"{self.run(run_uid)}/records/{quote(record_id, safe='')}"
 
+    def quality(self, run_uid: str) -> str:
+        """The quality report of a run as a page."""
+        return f"{self.run(run_uid)}/quality"
+
     def packages(self, run_uid: str) -> str:
         """The packages of a run."""
         return f"{self.run(run_uid)}/packages"

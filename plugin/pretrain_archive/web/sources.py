@@ -8,7 +8,9 @@ from typing import Protocol
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.storage.port import ObjectStore
 
 
 class Sources(Protocol):
@@ -16,6 +18,9 @@ class Sources(Protocol):
 
     def ledger(self) -> Ledger:
         """The ledger; raises ``LedgerUnavailableError`` where it cannot be reached."""
+
+    def store(self) -> ObjectStore:
+        """The object store with the reports that records name."""
 
     def policy(self, project: str) -> LoadedPolicy:
         """A project's policy; raises ``PolicyError`` where it cannot be read."""
@@ -36,6 +41,12 @@ class Configured:
             if self._ledger is None:
                 self._ledger = services.open_ledger(create=False)  # pages only read
             return self._ledger
+
+    def store(self) -> ObjectStore:
+        """The configured store."""
+        from pretrain_archive import services  # noqa: PLC0415
+
+        return services.open_store()
 
     def policy(self, project: str) -> LoadedPolicy:
         """The policy as its file says now."""
@@ -70,5 +81,5 @@ def opened_record(ledger: Ledger, run_uid: str) -> Record | None:
 
 
 def whole_run(ledger: Ledger, run_uid: str) -> RunView:
-    """Everything that is recorded of a run."""
-    return RunView.of(run_uid, ledger.records(streams=(run_uid,)))
+    """Everything that is recorded of a run, and around it of its sources."""
+    return with_sources(ledger, RunView.of(run_uid, ledger.records(streams=(run_uid,))))

@@ -11,6 +11,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "unrecorded": ("unrecorded", "未记录"),
     "none": ("none", "无"),
     "show_record": ("Record", "记录"),
+    "show_quality": ("Quality report", "质量报告"),
     "colon": (": ", "："),
     # -- states and verdicts
     "state.waiting": ("waiting for a person", "等待审批"),

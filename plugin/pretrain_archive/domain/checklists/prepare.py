@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.chains import chain_of, name_of, pool_of, told
 from pretrain_archive.domain.checklists.common import Check, item, last, named, names_snapshot, short
 from pretrain_archive.domain.checklists.sources import access_granted, data_scope, source_rights
 from pretrain_archive.domain.policy import ROLES, Policy
@@ -19,9 +22,9 @@ def quality(view: RunView, policy: Policy) -> Item:
     if report is not None and snapshot is not None:
         about = names_snapshot(report.snapshot, snapshot)
         holds = report.passed and about and report.documents > 0
-        failed = [gate.name for gate in report.gates if not gate.passed]
+        failed = [gate.name for gate in report.gates if not gate.passed and gate.severity == "blocking"]
         found = f"{report.documents} documents, " + (
-            f"failed: {', '.join(failed)}" if failed else "all gates passed"
+            f"failed: {', '.join(failed)}" if failed else report.reason or "all gates passed"
         )
         if not about:
             found = f"report is about {report.snapshot}"
@@ -31,7 +34,7 @@ def quality(view: RunView, policy: Policy) -> Item:
         evidence=(snapshot_record, record),
         holds=holds,
         found=found,
-        check="every quality gate passed on this snapshot",
+        check="every blocking quality gate passed on this snapshot",
         expected="passed",
         owner=policy.people.data_owner,
         requirement="R045",
@@ -39,27 +42,74 @@ def quality(view: RunView, policy: Policy) -> Item:
     )
 
 
+def quality_advice(view: RunView, policy: Policy) -> Item:
+    """Advisory quality gates that did not pass are acknowledged by whoever approves (R047)."""
+    record, report = last(view, kinds.QualityReported)
+    told = []
+    if report is not None:
+        unchecked = {gate.name for gate in report.gates if not gate.checked}
+        told = [f"{name} (not checked)" if name in unchecked else name for name in report.warnings]
+    return item(
+        "prepare.quality_advice",
+        "data",
+        evidence=(record,),
+        holds=None if report is None else not told,
+        found=", ".join(told) or "none",
+        check="no advisory quality gate failed on this snapshot",
+        expected="none",
+        owner=policy.people.data_owner,
+        requirement="R047",
+        hint="Read the quality report; whoever approves acknowledges what it advises.",
+        blocking=False,
+    )
+
+
 def processing(view: RunView, policy: Policy) -> Item:
-    """Processing rules and the split are recorded for this snapshot (R042, R044)."""
+    """Every step of the policy was applied, in order, from the pool to this snapshot, and it was split (R042–R044)."""
     snapshot_record, snapshot = last(view, kinds.SnapshotCreated)
     record, split = last(view, kinds.SplitCreated)
+    chain = chain_of(view)
     holds: bool | None = None
     found = ""
     if split is not None and snapshot is not None:
-        holds = names_snapshot(split.snapshot, snapshot) and split.train_documents > 0
-        found = f"{split.train_documents} train, {split.validation_documents} validation documents"
+        problem = _steps_missed(view, policy)
+        holds = names_snapshot(split.snapshot, snapshot) and split.train_documents > 0 and not problem
+        parts = f"{split.train_documents:,} train, {split.validation_documents:,} validation documents"
+        found = ". ".join([*(told(account) for _, account in chain), parts, *([problem] if problem else [])])
     return item(
         "prepare.processing",
         "data",
-        evidence=(snapshot_record, record),
+        evidence=(snapshot_record, *(link for link, _ in chain), record),
         holds=holds,
         found=found,
-        check="the split was made from this snapshot by a recorded rule and seed",
-        expected="split by document",
+        check="the policy's steps lead by recorded rules from the pool to this snapshot, of which the split was made",
+        expected="; ".join(
+            [*(f"{step.kind} {step.name} v{step.version}" for step in _steps(policy)), "split by document"]
+        ),
         owner=policy.people.data_owner,
         requirement="R044",
-        hint="Run the snapshot step again.",
+        hint="Run the tasks snapshot and process again.",
     )
+
+
+def _steps(policy: Policy) -> list[Any]:
+    return [step for step in policy.data.steps if step.kind != "split"]
+
+
+def _steps_missed(view: RunView, policy: Policy) -> str:
+    """What is wrong with the chain of snapshots, as a sentence; empty if it is what policy and form ask for."""
+    pool, chain = pool_of(view), [account for _, account in chain_of(view)]
+    if pool is None:
+        return "the snapshot that the steps began with is unrecorded"
+    if chain and (chain[0].input, chain[0].input_digest) != (name_of(pool[1]), pool[1].manifest_digest):
+        return f"the steps began with {chain[0].input}, the run took {name_of(pool[1])}"
+    wanted = [(step.kind, step.name, step.version, step.parameters()) for step in _steps(policy)]
+    applied = [(r.kind, r.name, r.version, r.parameters) for r in (account.rule for account in chain)]
+    asked = view.opened is not None and view.opened.conf.get("sample_share") is not None
+    if applied[1 if asked and applied else 0 :] != wanted:
+        names = ", ".join(f"{kind} {name} v{version}" for kind, name, version, _ in applied) or "none"
+        return f"the applied steps ({names}) are not those of the policy"
+    return ""
 
 
 def configuration_environment(view: RunView, policy: Policy) -> Item:
@@ -305,4 +355,5 @@ CHECKS: tuple[Check, ...] = (
         "Read the data with a named service identity.",
     ),
     access_granted,
+    quality_advice,
 )

@@ -142,6 +142,10 @@ CASES = {
             changed(QualityReported, snapshot="snapshot:python-stdlib@1"), VERIFIED, id="as a reference"
         ),
     ],
+    "quality_advice": [
+        pytest.param(without(QualityReported), UNRECORDED, id="no report"),
+        pytest.param(changed(QualityReported, warnings=["style"]), CHANGED, id="an advisory gate failed"),
+    ],
     "processing": [
         pytest.param(without(SplitCreated), UNRECORDED, id="no split"),
         pytest.param(changed(SplitCreated, snapshot="python-stdlib@2"), CHANGED, id="of another version"),
@@ -202,12 +206,12 @@ CASES = {
     ],
 }
 OPEN = {"masking", "collected_at"}
-ADVISORY = {"masking", "collected_at", "access_identity", "access_granted"}
+ADVISORY = {"masking", "collected_at", "access_identity", "access_granted", "quality_advice"}
 REQUIREMENTS = {
     "confirmed": "R125", "data_scope": "R126", "quality": "R045", "processing": "R044", "config_environment": "R127",
     "budget": "R128", "checkpoints": "R129", "run_id": "R130", "stop_conditions": "R131", "retention": "R148",
     "source_rights": "R056", "access_granted": "R056",
-    "masking": "R038", "collected_at": "R036", "access_identity": "R055",
+    "masking": "R038", "collected_at": "R036", "access_identity": "R055", "quality_advice": "R047",
 }  # fmt: skip
 
 
