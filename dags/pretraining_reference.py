@@ -16,6 +16,7 @@ from airflow.sdk import DAG, Param
 from pretrain_archive_operators import (
     ArchiveCloseOperator,
     CheckpointRegisterOperator,
+    DataProcessOperator,
     DataSnapshotOperator,
     EvaluateOperator,
     GateApprovalOperator,
@@ -128,6 +129,16 @@ PARAMS = {
     ),
     "include": lines("Only files like · 仅包含", [], DATA),
     "exclude": lines("Without files like · 排除", [], DATA),
+    "sample_share": Param(
+        None,
+        type=["null", "number"],
+        exclusiveMinimum=0,
+        maximum=1,
+        title="Sample: share of the documents · 抽样比例",
+        section=DATA,
+        description="Empty: the whole. With snapshot:NAME@VERSION as source, runs share one pool.",
+    ),
+    "sample_seed": Param(0, type="integer", minimum=0, title="Sample: seed · 抽样种子", section=DATA),
     "configuration": Param(
         CONFIGURATION, type="object", title="Training configuration · 训练配置", section=CONFIG
     ),
@@ -203,6 +214,7 @@ with DAG(
     open_run = OpenRunOperator(task_id="open_run")
     register_source = RegisterSourceOperator(task_id="register_source", run_uid=RUN_UID)
     snapshot = DataSnapshotOperator(task_id="snapshot", run_uid=RUN_UID, retries=2)
+    process = DataProcessOperator(task_id="process", run_uid=RUN_UID, retries=2)
     quality_check = QualityCheckOperator(task_id="quality_check", run_uid=RUN_UID, retries=1)
     prepare_gate = GateApprovalOperator(
         task_id="prepare_gate", run_uid=RUN_UID, gate="prepare", retries=GATE_RETRIES
@@ -219,5 +231,5 @@ with DAG(
     archive_close = ArchiveCloseOperator(task_id="archive_close", run_uid=RUN_UID, retries=2)
     clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
 
-    open_run >> register_source >> snapshot >> quality_check >> prepare_gate >> gpu_launch
+    open_run >> register_source >> snapshot >> process >> quality_check >> prepare_gate >> gpu_launch
     gpu_launch >> register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pretrain_archive_operators.archive_close import ArchiveCloseOperator, TemporaryCleanOperator
 from pretrain_archive_operators.checkpoint_register import CheckpointRegisterOperator
+from pretrain_archive_operators.data_process import DataProcessOperator
 from pretrain_archive_operators.data_snapshot import DataSnapshotOperator
 from pretrain_archive_operators.evaluate import EvaluateOperator
 from pretrain_archive_operators.gate_approval import GateApprovalOperator
@@ -20,6 +21,7 @@ from pretrain_archive_operators.retention import (
 __all__ = [
     "ArchiveCloseOperator",
     "CheckpointRegisterOperator",
+    "DataProcessOperator",
     "DataSnapshotOperator",
     "EvaluateOperator",
     "GateApprovalOperator",

@@ -29,7 +29,7 @@ class DataSnapshotOperator(ArchiveOperator):
             "file_count": made.file_count,
             "total_bytes": made.total_bytes,
             "unchanged": made.unchanged,
-            "split_digest": split.split_digest,
-            "train_documents": split.train_documents,
-            "validation_documents": split.validation_documents,
+            "split_digest": split.split_digest if split else None,
+            "train_documents": split.train_documents if split else None,
+            "validation_documents": split.validation_documents if split else None,
         }

@@ -27,7 +27,16 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.anchors import FileAnchor
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.ledger.sql import SqlLedger
-from pretrain_archive.services import checkpoints, closing, data, evaluating, gating, launching, opening
+from pretrain_archive.services import (
+    checkpoints,
+    closing,
+    data,
+    evaluating,
+    gating,
+    launching,
+    opening,
+    processing,
+)
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.storage.files import FileStore
 
@@ -173,11 +182,12 @@ class Line:
         return opened
 
     def prepare_data(self, *, try_number: int = 1) -> None:
-        """Source, snapshot, split and quality."""
-        names = ("register_source", "snapshot", "quality_check")
-        source, snapshot, quality = (self.caller(name, try_number=try_number) for name in names)
+        """Source, snapshot, processing, split and quality."""
+        names = ("register_source", "snapshot", "process", "quality_check")
+        source, snapshot, process, quality = (self.caller(name, try_number=try_number) for name in names)
         data.register(self.ledger, source, self.run_uid)
         data.make_snapshot(self.ledger, self.store, snapshot, self.run_uid)
+        processing.process(self.ledger, self.store, process, self.run_uid)
         data.quality(self.ledger, self.store, quality, self.run_uid)
 
     def ask(self, gate: str, *, try_number: int = 1) -> Ask:

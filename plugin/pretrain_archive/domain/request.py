@@ -45,6 +45,8 @@ class RunRequest(BaseModel):
     access_revoked_at: str | None = None
     include: list[str] = []
     exclude: list[str] = []
+    sample_share: float | None = Field(gt=0, le=1, default=None)
+    sample_seed: int = Field(ge=0, le=2**53 - 1, default=0)
     # configuration
     configuration: dict[str, Any] = Field(min_length=1)
     train_command: list[str] = Field(min_length=1)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.records import Track
 from pretrain_archive.domain.run_view import RunView
 
@@ -85,6 +86,9 @@ def causes(view: RunView) -> dict[str, dict[str, Any]]:
         found["data"] = {"snapshot": snapshot.name, "manifest_digest": snapshot.manifest_digest}
         if split := view.latest(kinds.SplitCreated):
             found["data"]["split_digest"] = split.split_digest
+        for _, account in chain_of(view):
+            rule = account.rule
+            found["data"] |= {f"rule.{rule.name}": f"{rule.kind} v{rule.version} {rule.rule_digest}"}
     if declared := view.latest(kinds.ConfigurationDeclared):
         found["configuration"] = dict(_flat({**declared.configuration, "command": declared.command}))
         if declared.code_digest is not None:

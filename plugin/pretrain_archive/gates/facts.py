@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
+from pretrain_archive.domain.chains import chain_of, told
 from pretrain_archive.domain.checklists.common import short
 from pretrain_archive.domain.gates import Difference
 from pretrain_archive.domain.run_view import RunView
@@ -11,7 +12,8 @@ from pretrain_archive.domain.run_view import RunView
 Facts = tuple[tuple[str, str], ...]
 
 COMPARED = (
-    "objective", "training_type", "intended_use", "snapshot", "snapshot_digest", "split", "configuration_digest",
+    "objective", "training_type", "intended_use", "snapshot", "snapshot_digest", "processing", "split",
+    "configuration_digest",
     "code_digest", "environment_digest", "command", "evaluate_code_digest", "evaluate_command", "budget", "stop",
     "checkpoints", "policy",
 )  # fmt: skip
@@ -40,6 +42,8 @@ def _data(view: RunView) -> list[tuple[str, str]]:
             ("snapshot", f"{snapshot.name}@{snapshot.version}"),
             ("snapshot_digest", snapshot.manifest_digest),
         ]
+    if chain := chain_of(view):
+        facts.append(("processing", "; ".join(told(account) for _, account in chain)))
     if split is not None:
         facts.append(("split", f"{split.split_digest} seed {split.seed}"))
     return facts

@@ -8,11 +8,12 @@ import socket
 from pretrain_archive.data.places import refuse_own_places
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.data.sources import register_source, resolve_source
-from pretrain_archive.data.splits import create_split
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, SourceRegistered, SplitCreated
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.pools import is_pool, register_pool, take_pool
+from pretrain_archive.services.processing import make_split, steps_of
 from pretrain_archive.services.progress import every
 from pretrain_archive.services.runs import policy_of, request_of, run_of, snapshot_of
 from pretrain_archive.services.wiring import own_places
@@ -23,6 +24,8 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
     """Register the source that the run asked for, with its rights and the identity that reads it."""
     view = run_of(ledger, caller, run_uid)
     request, policy = request_of(view), policy_of(view)
+    if is_pool(request.source):
+        return register_pool(ledger, caller, run_uid, request, policy)
     source = resolve_source(request.source)
     refuse_own_places(source.tree, own_places())
     return register_source(
@@ -52,8 +55,11 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
 
 def make_snapshot(
     ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str
-) -> tuple[SnapshotCreated, SplitCreated]:
-    """Snapshot the registered source and split it into train and validation by document."""
+) -> tuple[SnapshotCreated, SplitCreated | None]:
+    """Snapshot the registered source; where no step of processing follows, split it by document.
+
+    A source that is a snapshot itself (a pool) is taken as it is.
+    """
     view = run_of(ledger, caller, run_uid)
     request, policy = request_of(view), policy_of(view)
     source = view.latest(SourceRegistered)
@@ -61,9 +67,23 @@ def make_snapshot(
         raise RefusedError(
             f"run {run_uid} has no registered source", hint="Run the task 'register_source' first."
         )
+    if is_pool(request.source):
+        created = take_pool(ledger, store, caller, run_uid, request)
+    else:
+        created = _read_source(ledger, store, caller, run_uid, source)
+    if steps_of(policy, request):
+        return created, None
+    return created, make_split(ledger, store, caller, run_uid, policy, created)
+
+
+def _read_source(
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, source: SourceRegistered
+) -> SnapshotCreated:
+    view = run_of(ledger, caller, run_uid)
+    request, policy = request_of(view), policy_of(view)
     resolved = resolve_source(request.source)
     refuse_own_places(resolved.tree, own_places(), store)
-    created = create_snapshot(
+    return create_snapshot(
         store,
         ledger,
         name=request.source_name,
@@ -78,17 +98,6 @@ def make_snapshot(
         actor=caller.actor,
         origin=caller.origin,
     )
-    split = create_split(
-        store,
-        ledger,
-        snapshot=created,
-        seed=policy.data.split_seed,
-        validation_fraction=policy.data.validation_fraction,
-        stream=run_uid,
-        actor=caller.actor,
-        origin=caller.origin,
-    )
-    return created, split
 
 
 def quality(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) -> QualityReported:

@@ -85,9 +85,11 @@ def host(*, code_version: str | None = None, bundle: str | None = None) -> Host:
     return Host(policies=policy, work_folder=runs_folder(), code_version=code_version, bundle=bundle)
 
 
-def own_places() -> dict[str, Path]:
-    """Folders and files of this machine that this program writes or keeps secret, by what they are for."""
-    places = {
+def own_places() -> dict[str, Path | ObjectStore]:
+    """Folders, files and buckets that this program writes or keeps secret, by what they are for."""
+    from pretrain_archive.storage import factory  # noqa: PLC0415
+
+    places: dict[str, Path | ObjectStore] = {
         "signing key": config.signing_key(),
         "work folder": config.work_folder(),
         "folder of the archive": config.airflow_home() / "pretrain_archive",
@@ -101,6 +103,8 @@ def own_places() -> dict[str, Path]:
     ):
         if text.startswith(("/", "file:")):
             places[what] = Path(unquote(urlsplit(text).path))
+        elif text.startswith("s3:"):
+            places[what] = factory.open_store(text)
     return places
 
 

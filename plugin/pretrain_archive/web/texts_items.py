@@ -27,7 +27,10 @@ CHINESE: dict[str, tuple[str, str]] = {
         "该快照没有未通过的提示性质量检查",
         "查看质量报告；批准人须知悉其中的提示。",
     ),
-    "prepare.processing": ("由该快照按已记录的规则和随机种子切分", "重新执行快照步骤。"),
+    "prepare.processing": (
+        "策略的各步骤按已记录的规则由数据池得到该快照，并据此切分",
+        "重新执行 snapshot 与 process 任务。",
+    ),
     "prepare.config_environment": (
         "配置、训练与评估的代码以及环境均已连同摘要记录",
         "在命令中写明程序的脚本，或以解释器写明模块，然后重新触发。",

@@ -64,7 +64,7 @@ def declare(ledger: Ledger, rule: RuleDeclared, *, actor: Actor, origin: Origin)
         return known.recorded_at
     draft = Draft(
         stream=STREAM, kind="rule.declared", payload=rule.to_json(), actor=actor, origin=origin,
-        ordinal=int(rule.rule_digest[7:15], 16), unique=f"rule:{rule.rule_digest}",
+        ordinal=int(rule.rule_digest[7:14], 16), unique=f"rule:{rule.rule_digest}",
     )  # fmt: skip
     try:
         return ledger.append([draft])[0].recorded_at

@@ -1,0 +1,117 @@
+"""The processing of a run's data: the policy's steps and the sample that was asked for, then the split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps
+from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
+from pretrain_archive.data.splits import create_split
+from pretrain_archive.domain.chains import pool_of
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
+from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.processing import SampleStep, SplitStep
+from pretrain_archive.domain.request import RunRequest
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.progress import every
+from pretrain_archive.services.runs import policy_of, request_of, run_of
+from pretrain_archive.storage.port import ObjectStore
+
+ASKED = "asked-sample"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Processed:
+    """What the steps made, in order, the snapshot that goes in, and its split."""
+
+    steps: tuple[Applied, ...]
+    snapshot: SnapshotCreated
+    split: SplitCreated
+
+
+def steps_of(policy: Policy, request: RunRequest) -> list[Any]:
+    """The steps of a run, without the split: first the sample that the form asks for, then the policy's."""
+    steps = [step for step in policy.data.steps if not isinstance(step, SplitStep)]
+    if request.sample_share is None:
+        return steps
+    return [
+        SampleStep(
+            name=f"{ASKED}-{request.sample_seed}-{request.sample_share:g}", version=1, kind="sample",
+            seed=request.sample_seed, share=request.sample_share, output="asked_sample",
+        ),
+        *steps,
+    ]  # fmt: skip
+
+
+def split_step(policy: Policy) -> SplitStep:
+    """The rule of the split: the policy's own, completed by its data section."""
+    named = next((step for step in policy.data.steps if isinstance(step, SplitStep)), None)
+    data = policy.data
+    step = named or SplitStep(name="split", version=1, kind="split")
+    seed = data.split_seed if step.seed is None else step.seed
+    fraction = data.validation_fraction if step.validation_fraction is None else step.validation_fraction
+    return step.model_copy(update={"seed": seed, "validation_fraction": fraction})
+
+
+def process(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) -> Processed:
+    """Apply the run's steps to its snapshot and split what comes out.
+
+    A run without steps was split when its snapshot was made: then nothing is done. Steps that were finished by an
+    earlier try give the same versions again.
+    """
+    view = run_of(ledger, caller, run_uid)
+    policy, request = policy_of(view), request_of(view)
+    found, steps = pool_of(view), steps_of(policy, request)
+    if found is None:
+        raise RefusedError(f"run {run_uid} has no data snapshot", hint="Run the task 'snapshot' first.")
+    pool = found[1]
+    if not steps:
+        split = view.latest(SplitCreated)
+        if split is None:
+            raise RefusedError(f"run {run_uid} has no split", hint="Run the task 'snapshot' again.")
+        caller.say("the project's policy has no steps of processing: the snapshot goes in as it is")
+        return Processed(steps=(), snapshot=pool, split=split)
+    made = _apply(ledger, store, caller, run_uid, policy, steps, pool, request)
+    for applied in made:
+        account = applied.account
+        caller.say(
+            f"{account.rule.kind} {account.rule.name} v{account.rule.version}: {account.documents_in:,} → "
+            f"{account.documents_out:,} documents"
+        )
+    last = made[-1].snapshot
+    split = make_split(ledger, store, caller, run_uid, policy, last)
+    return Processed(steps=tuple(made), snapshot=last, split=split)
+
+
+def _apply(  # noqa: PLR0917 - what a run consists of
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, policy: Policy, steps: Sequence[Any],
+    pool: SnapshotCreated, request: RunRequest,
+) -> list[Applied]:  # fmt: skip
+    applier = Applier(
+        ledger=ledger, actor=caller.actor, origin=caller.origin, stream=run_uid, project=policy.project,
+        progress=every(caller.say, "processed"),
+    )  # fmt: skip
+    return apply_steps(store, pool, steps, applier, name=request.source_name)
+
+
+def make_split(  # noqa: PLR0917 - what a run consists of
+    ledger: Ledger,
+    store: ObjectStore,
+    caller: Caller,
+    run_uid: str,
+    policy: Policy,
+    snapshot: SnapshotCreated,
+) -> SplitCreated:
+    """Split ``snapshot`` by the policy's rule, which is recorded like every other."""
+    step = split_step(policy)
+    rule = rule_of(step, project=policy.project)
+    require_in_force(rule)
+    declare(ledger, rule, actor=caller.actor, origin=caller.origin)
+    return create_split(
+        store, ledger, snapshot=snapshot, seed=step.seed or 0, validation_fraction=step.validation_fraction or 0.0,
+        stream=run_uid, actor=caller.actor, origin=caller.origin, rule=str(rule_ref(rule)),
+    )  # fmt: skip
