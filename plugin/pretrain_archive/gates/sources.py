@@ -13,7 +13,7 @@ from dataclasses import replace
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.lineage import content_edges, reach
-from pretrain_archive.domain.records import Edge, Record
+from pretrain_archive.domain.records import Edge, Record, Relation
 from pretrain_archive.domain.run_view import Around, RunView
 from pretrain_archive.domain.source_rights import LATER_KINDS, known_until, source_ids, source_stream
 from pretrain_archive.ledger.port import Ledger
@@ -25,7 +25,8 @@ MOST_NODES = 100_000
 def with_sources(ledger: Ledger, view: RunView, *, until: int | None = None) -> RunView:
     """The view with what is recorded around it; ``until`` is the last position of the log that counts."""
     snapshots = list(dict.fromkeys(_ref(snapshot) for _, snapshot in view.all(SnapshotCreated)))
-    edges, complete = _lineage(ledger, [Ref(type="run", id=view.run_uid), *snapshots])
+    traced, complete = _lineage(ledger, [Ref(type="run", id=view.run_uid), *snapshots])
+    edges = content_edges(_as_this_run_says(view, traced))
     behind = {ref: _sources_behind(edges, ref) for ref in (Ref(type="run", id=view.run_uid), *snapshots)}
     rooted = tuple(str(ref) for ref in snapshots if behind[ref])
     found = tuple(dict.fromkeys(source for ids in behind.values() for source in ids))
@@ -47,7 +48,7 @@ def _ref(snapshot: SnapshotCreated) -> Ref:
 
 
 def _lineage(ledger: Ledger, starts: Iterable[Ref]) -> tuple[list[Edge], bool]:
-    """Edges that carry content to any of ``starts``, and whether they were followed to their end."""
+    """What the ledger knows behind any of ``starts``, and whether they were followed to their end."""
     edges: dict[Edge, None] = {}
     complete, known = True, set[Ref]()
     for start in starts:
@@ -57,7 +58,25 @@ def _lineage(ledger: Ledger, starts: Iterable[Ref]) -> tuple[list[Edge], bool]:
         edges |= dict.fromkeys(step.edge for step in trace.edges)
         known |= {start, *trace.nodes}
         complete = complete and not trace.truncated
-    return content_edges(edges), complete
+    return list(edges), complete
+
+
+def _as_this_run_says(view: RunView, edges: list[Edge]) -> list[Edge]:
+    """Without what others say of the run's own snapshots: equal content from elsewhere is the same version there.
+
+    Where the run's own record says what a version was made from, that stands, whatever is said later.
+    """
+    own = {
+        edge
+        for record, _ in view.all(SnapshotCreated)
+        for edge in record.edges
+        if edge.relation is Relation.WAS_DERIVED_FROM
+    }
+    told = {edge.subject for edge in own}
+    others = {
+        edge for edge in edges if edge.relation is Relation.WAS_DERIVED_FROM and edge.subject in told
+    } - own
+    return [edge for edge in edges if edge not in others]
 
 
 def _sources_behind(edges: list[Edge], start: Ref) -> list[str]:

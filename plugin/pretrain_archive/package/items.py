@@ -51,6 +51,8 @@ def _track(track: Track, items: list[Item]) -> Item:
 CHECKS: tuple[Callable[[RunView], Item], ...] = (
     items_run.summary,
     items_data.source,
+    items_data.rights,
+    items_data.access,
     items_data.snapshot,
     items_data.quality,
     items_compute.configuration,

@@ -1,9 +1,10 @@
-"""Items of the data track: source, snapshot, quality."""
+"""Items of the data track: source, its rights and readers, snapshot, quality."""
 
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.verdicts import Item
 from pretrain_archive.package.findings import changed, missing, verified
 
@@ -22,6 +23,45 @@ def source(view: RunView) -> Item:
     return verified(
         "data.source", "data", check, [record], f"{source.name}, {source.licence}: {source.authorisation}"
     )
+
+
+def rights(view: RunView) -> Item:
+    """Whether every source may still be used for what the run is for."""
+    check = "no source was withdrawn, no right to read was revoked, and the purpose lies inside every scope"
+    sources = standings(view)
+    if view.around is None or not any(source.registered for source in sources):
+        return missing(
+            "data.rights", "data", view, role="data_owner", hint="Look up what the ledger says of each source.",
+        )  # fmt: skip
+    purpose = view.opened.purpose if view.opened else None
+    records = [record for source in sources for record in source.evidence]
+    faults: list[str] = []
+    for source in sources:
+        gone = source.withdrawal
+        why = [f"withdrawn at {gone[1].at} by {gone[1].by}: {gone[1].reason}"] if gone else []
+        why += [source.revoked(), source.ended()]
+        if purpose is not None:
+            why.append(source.allows(purpose.intended_use, purpose.training_type))
+        faults += [f"{source.name}: {text}" for text in why if text]
+    if faults:
+        return changed("data.rights", "data", check, records, "every source may be used", "; ".join(faults))
+    text = f"{', '.join(source.name for source in sources)} may be used"
+    return verified("data.rights", "data", check, records, text)
+
+
+def access(view: RunView) -> Item:
+    """Who reads each source, and since when that is permitted."""
+    check = "the identity that reads each source and the moment at which that was permitted are recorded"
+    sources = standings(view)
+    gaps = [source for source in sources if not source.identities or not source.granted_at()]
+    if gaps or not sources:
+        return missing(
+            "data.access", "data", view, role="data_owner",
+            hint="Record who reads and since when: pretrain-archive source grant.",
+        )  # fmt: skip
+    records = [record for source in sources for record in source.evidence]
+    told = [f"{s.name}: {', '.join(s.identities)} since {s.granted_at()}" for s in sources]
+    return verified("data.access", "data", check, records, "; ".join(told))
 
 
 def snapshot(view: RunView) -> Item:

@@ -43,6 +43,18 @@ SENTENCES: dict[str, Sentences] = {
         ("{roles}", "{roles}"),
     ),
     "data.source": (("Register the source with its licence.", "请登记来源及其许可证。"),),
+    "data.rights": (
+        ("Look up what the ledger says of each source.", "请查询账本对每个来源的记录。"),
+        ("every source may be used", "每个来源均可使用"),
+        ("{sources} may be used", "{sources} 可以使用"),
+    ),
+    "data.access": (
+        (
+            "Record who reads and since when: pretrain-archive source grant.",
+            "请记录由谁读取、自何时起：pretrain-archive source grant。",
+        ),
+        ("{source}: {reader} since {moment}", "{source}：{reader} 自 {moment} 起"),
+    ),
     "data.snapshot": (("Make a snapshot of the source.", "请为来源创建快照。"),),
     "data.quality": (
         ("Check the quality of the snapshot.", "请对快照执行质量检查。"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pretrain_archive.domain.errors import PackageError
@@ -18,6 +18,8 @@ from pretrain_archive.domain.identity import Ref, path_to_text
 from pretrain_archive.domain.kinds import PackageWritten
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.source_rights import known_until
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.package.assembly import assemble, same_package
 from pretrain_archive.package.content import Content, make_content
@@ -59,9 +61,12 @@ def write_package(
     """
     if not view.records:
         raise PackageError(f"run {view.run_uid} has no records.", hint="Name a run that the ledger knows.")
+    if view.around is None:
+        view = with_sources(ledger, view)
     known = None if renew else _known_statement(store, view, writer, tuple(extra))
     if known is None:
-        content = make_content(store, view, verifier_key=writer.verifier_key, extra=tuple(extra))
+        told = replace(view, around=known_until(view.around, _newest(view.records)))
+        content = make_content(store, told, verifier_key=writer.verifier_key, extra=tuple(extra))
         closed = _append_statement(ledger, view, content, folder=folder, writer=writer, closing=closing)
         records = [*view.records, *closed]
     else:
@@ -82,7 +87,8 @@ def _known_statement(
         record = view.records[at]
         if record.kind != "package.written":
             continue
-        before = RunView.of(view.run_uid, view.records[:at])
+        earlier = view.records[:at]
+        before = RunView.of(view.run_uid, earlier, known_until(view.around, _newest(earlier)))
         content = make_content(store, before, verifier_key=writer.verifier_key, extra=extra)
         if content.digest != record.payload["digest"]:
             return None
@@ -92,6 +98,11 @@ def _known_statement(
         ]
         return content, [*before.records, record, *closed]
     return None
+
+
+def _newest(records: Sequence[Record]) -> int:
+    """The newest position: what is recorded elsewhere later does not change the bytes of a retry."""
+    return records[-1].position if records else -1
 
 
 def _append_statement(

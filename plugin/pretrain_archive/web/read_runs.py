@@ -9,6 +9,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import STATE_KINDS, RunView
 from pretrain_archive.domain.verdicts import counts
+from pretrain_archive.gates.sources import with_later_facts
 from pretrain_archive.ledger.port import Ledger, RunQuery, RunRow
 from pretrain_archive.web.evidence import evidence
 
@@ -94,7 +95,8 @@ def _waiting(ledger: Ledger, dag_ids: Collection[str]) -> list[RunLine]:
 
 
 def _counted(ledger: Ledger, lines: list[RunLine]) -> list[RunLine]:
-    views = _views(ledger, [line.row.run_uid for line in lines], EVIDENCE_KINDS)
+    read = _views(ledger, [line.row.run_uid for line in lines], EVIDENCE_KINDS)
+    views = {view.run_uid: view for view in with_later_facts(ledger, list(read.values()))}
     return [replace(line, counts=counts(evidence(views[line.row.run_uid]))) for line in lines]
 
 

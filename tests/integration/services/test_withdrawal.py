@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pretrain_archive.domain.withdrawal import Touched
 from pretrain_archive.gates.permit import rights_faults
 from pretrain_archive.gates.service import gate_view
 from pretrain_archive.gates.sources import with_sources
+from pretrain_archive.services import data
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.withdrawing import find_source, record_access, what_rests_on, withdraw
 
@@ -161,31 +163,35 @@ def pool(line: Line, **rights: Any) -> str:
     return payload.source_id
 
 
-def draw_from_pool(line: Line) -> None:
-    """The run's snapshot is said to be made from the pool's, too."""
-    snapshot = line.view().latest(kinds.SnapshotCreated)
-    assert snapshot is not None
-    mine = Ref(type="snapshot", id=snapshot.name, version=str(snapshot.version))
-    edge = Edge(
-        subject=mine,
-        relation=Relation.WAS_DERIVED_FROM,
-        object=Ref(type="snapshot", id="pool-raw", version="1"),
-    )
-    caller = dana("sample")
+def prepare_with_sample(line: Line) -> None:
+    """The data steps, with a snapshot of the run in between that was drawn from the pool's."""
+    data.register(line.ledger, line.caller("register_source"), line.run_uid)
+    sample = kinds.SnapshotCreated(
+        name="sample", version=1, manifest_digest="sha256:" + "5" * 64, manifest_uri="file:///none", file_count=1,
+        total_bytes=1, parent=None, unchanged=False, mode="reference",
+    )  # fmt: skip
+    mine, drawn_from = (Ref(type="snapshot", id=name, version="1") for name in ("sample", "pool-raw"))
+    caller = line.caller("sample")
     line.ledger.append([
-        Draft(stream="data/sample", kind="note.added", payload={"topic": "note", "text": "sampled"}, edges=(edge,),
-              actor=caller.actor, origin=caller.origin)
+        Draft(
+            stream=line.run_uid, kind="snapshot.created", payload=sample.to_json(), actor=caller.actor,
+            origin=caller.origin,
+            edges=(
+                Edge(subject=mine, relation=Relation.WAS_DERIVED_FROM, object=drawn_from),
+                Edge(subject=Ref(type="run", id=line.run_uid), relation=Relation.USED, object=mine),
+            ),
+        )
     ])  # fmt: skip
+    data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
+    data.quality(line.ledger, line.store, line.caller("quality_check"), line.run_uid)
 
 
 @pytest.mark.requirement("R037", "R058", "R126")
 def test_a_source_behind_a_derived_snapshot_binds_the_run(line: Line) -> None:
     """A pool's source, which the run never registered, forbids what lies outside its scope."""
     line.open()
-    line.prepare_data()
-    assert () == gate_view(line.ledger, line.view(), "prepare").dossier.blocked_by()
     pool(line, usage_scope=["internal"])
-    draw_from_pool(line)
+    prepare_with_sample(line)
 
     [item] = gate_view(line.ledger, line.view(), "prepare").dossier.blocked_by()
 
@@ -193,21 +199,50 @@ def test_a_source_behind_a_derived_snapshot_binds_the_run(line: Line) -> None:
     assert "pool: use 'research' is outside the scope internal" in item.found
 
 
+def test_a_derived_snapshot_of_no_source_blocks(line: Line) -> None:
+    """What leads to no source has no right that could be looked up."""
+    line.open()
+    prepare_with_sample(line)
+
+    [item] = gate_view(line.ledger, line.view(), "prepare").dossier.blocked_by()
+
+    assert "prepare.data_scope" == item.id
+    assert "sample@1: made from no registered source" in item.found
+
+
 @pytest.mark.requirement("R037", "R058")
 def test_withdrawing_a_source_behind_a_derived_snapshot_stops_the_launch(line: Line) -> None:
     """The chain is followed both ways: from the run to the source, and from the source to the run."""
     line.open()
-    line.prepare_data()
     pool(line)
-    draw_from_pool(line)
+    prepare_with_sample(line)
     line.sign("prepare")
     source, _ = withdraw(line.ledger, dana(), find_source(line.ledger, "pool"), reason="contract ended")
 
     assert "source pool was withdrawn" in refusal(line)
     report = what_rests_on(line.ledger, source)
     assert [line.run_uid] == [entry["run"] for entry in report.lists["runs"]]
-    assert ["snapshot:corpus@1", "snapshot:pool-raw@1"] == sorted(e["id"] for e in report.lists["snapshots"])
+    assert ["snapshot:pool-raw@1", "snapshot:sample@1"] == sorted(e["id"] for e in report.lists["snapshots"])
     assert (["olga"], ["rita"]) == (report.people["owner"], report.people["responsible"])
+
+
+def test_equal_content_of_another_source_changes_nothing_that_was_signed(line: Line) -> None:
+    """Another run finds the same version at another address: that source's rights are that run's affair."""
+    line.to_signed_launch()
+    other = Line(folder=line.folder, dag_run_id="manual__other")
+    shutil.copytree(line.folder / "source", line.folder / "copy")
+    other.open(source=str(line.folder / "copy"), usage_scope=["internal"])
+    other.prepare_data()
+    theirs = other.view().latest(SourceRegistered)
+    mine, same = (run.view().latest(kinds.SnapshotCreated) for run in (line, other))
+
+    assert theirs is not None
+    assert mine is not None
+    assert same is not None
+    assert (mine.name, mine.version) == (same.name, same.version)
+    assert () == gate_view(line.ledger, line.view(), "prepare").stale
+    withdraw(line.ledger, dana(), find_source(line.ledger, theirs.source_id), reason="stolen")
+    assert "completed" == line.launch().state
 
 
 def walk(line: Line) -> None:
@@ -391,7 +426,7 @@ def test_withdrawn_after_the_close_gate_was_signed_makes_no_release(line: Line) 
     line.sign("close")
     take_back(line)
 
-    with pytest.raises(RefusedError, match="release.rights: verified") as refused:
+    with pytest.raises(RefusedError, match=r"release.rights: verified") as refused:
         line.close()
 
     assert "stale approval" in str(refused.value)
