@@ -25,13 +25,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Codes = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 TOP: Final = (2, 3, 4)
 REPEATED: Final = (5, 6, 7, 8, 9, 10)
@@ -174,8 +173,6 @@ def _grams(words: Sequence[str], characters: int) -> tuple[float, ...]:
     characters); its share counts all its places, at most 1. The repeated ones are all places of n-grams but
     their first; characters under several of them are counted once. Words are told apart by Python's 64-bit hash.
     """
-    import numpy as np
-
     number = len(words)
     shares = [0.0] * (len(TOP) + len(REPEATED))
     found = _Repeated.of(np.arange(number), np.fromiter(map(hash, words), np.int64, number))
@@ -215,8 +212,6 @@ class _Repeated:
     @classmethod
     def of(cls, places: Codes, codes: Codes) -> _Repeated | None:
         """Keep the places whose code occurs more than once; None if there is none."""
-        import numpy as np
-
         order = codes.argsort(kind="stable")
         ordered = codes[order]
         same = np.zeros(len(ordered) + 1, dtype=bool)
@@ -243,8 +238,6 @@ class _Repeated:
 
     def top(self, length: int, ends: Codes) -> int:
         """Characters in all places of the n-gram that occurs most often."""
-        import numpy as np
-
         firsts = self.new.nonzero()[0]
         counts = np.empty_like(firsts)
         np.subtract(firsts[1:], firsts[:-1], out=counts[:-1])
@@ -255,8 +248,6 @@ class _Repeated:
 
     def covered(self, length: int, ends: Codes) -> int:
         """Characters of the words under all places but the first of each n-gram, each word once."""
-        import numpy as np
-
         later = self.places[np.sort(self.order[~self.new])]
         upto = np.minimum(later + length, np.append(later[1:], len(ends) - 1))
         return int((ends[upto] - ends[later]).sum())

@@ -57,6 +57,6 @@ def _weight(char: str) -> int:
 @lru_cache(maxsize=1)
 def _identifier() -> LanguageIdentifier:
     """The model, read once in a process; with probabilities that sum to 1 instead of log scores."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415 (heavy)
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

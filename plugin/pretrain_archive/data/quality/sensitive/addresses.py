@@ -83,26 +83,26 @@ def ipv4(text: str, places: Iterable[Span]) -> Iterator[Span]:
 
 def _is_ipv4(text: str, start: int, end: int, found: str) -> bool:
     parts = found.split(".")
-    if any(len(part) > 1 and part[0] == "0" for part in parts) or any(int(part) > 255 for part in parts):
+    if any((len(part) > 1 and part[0] == "0") or int(part) > 255 for part in parts):
         return False
-    last = text[start - 1 : start]
-    after = text[end : end + 2]
-    if (
-        last.isalnum()
-        or last in (".", "_", "-", "+")
-        or (after[:1] in ("_", "-", "+") and after[1:].isalnum())
-    ):
-        return False
-    if after[:1].isalnum() and after[:1].isascii() or (after[:1] == "." and after[1:].isalnum()):
+    if _is_joined(text, start, end):
         return False
     left = context.before(text, start)
     if left.endswith("://") or context.says_address(left):
         return True
     if context.says_version(left):
         return False
-    if left.endswith("@") or _PORT_OR_NET.match(text, end):
+    return left.endswith("@") or bool(_PORT_OR_NET.match(text, end)) or max(map(int, parts)) >= _LARGE
+
+
+def _is_joined(text: str, start: int, end: int) -> bool:
+    """Whether the quad is part of something longer: a name with a version, a fifth number, a suffix."""
+    last, after, beyond = text[start - 1 : start], text[end : end + 1], text[end + 1 : end + 2]
+    if (last.isascii() and last.isalnum()) or last in (".", "_", "-", "+"):
+        return last != ""
+    if after.isascii() and after.isalnum():
         return True
-    return max(map(int, parts)) >= _LARGE
+    return after in (".", "_", "-", "+") and beyond.isascii() and beyond.isalnum()
 
 
 _COLONS = re.compile(r":[0-9A-Fa-f]{0,4}:")
@@ -135,7 +135,7 @@ def ipv6(text: str) -> Iterator[Span]:
 def _is_ipv6(text: str, start: int, end: int) -> bool:
     found = text[start:end]
     last, after = text[start - 1 : start], text[end : end + 1]
-    if last.isascii() and (last.isalnum() or last in ("_", ".")):
+    if last.isascii() and (last.isalnum() or last in ("_", ".")) and last:
         return False
     if after.isascii() and (after.isalnum() or after == "_"):
         return False
@@ -143,13 +143,16 @@ def _is_ipv6(text: str, start: int, end: int) -> bool:
         address = ipaddress.IPv6Address(found)
     except ValueError:
         return False
+    return _is_in_use(address, found, before=context.before(text, start))
+
+
+def _is_in_use(address: ipaddress.IPv6Address, found: str, *, before: str) -> bool:
     groups = [group for group in found.split(":") if group]
-    if all(len(group) == 2 for group in groups) or (last == "[" and text[start - 2 : start - 1].isalnum()):
-        return False
-    if found.startswith("::") and not (address.ipv4_mapped or address.is_loopback):
+    if all(len(group) == 2 for group in groups) or (before.endswith("[") and before[-2:-1].isalnum()):
         return False
     if address.is_loopback:
-        return context.says_address(context.before(text, start)) or last == "["
+        return context.says_address(before) or before.endswith("[")
+    if found.startswith("::"):
+        return address.ipv4_mapped is not None
     # Global unicast, unique local, link local and multicast; a short name before a double colon is none.
-    known = found[0] in "23fF" and len(groups[0]) == 4
-    return bool(address.ipv4_mapped) or (known and any(char.isdigit() for char in found))
+    return found[0] in "23fF" and len(groups[0]) == 4 and any(char.isdigit() for char in found)

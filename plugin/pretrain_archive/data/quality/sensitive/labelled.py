@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a look-alike is a line)
 """A small labelled corpus: what the detector must find, and what looks alike and must be left alone.
 
 All persons, numbers and keys are made up or come from ranges and numbers that standards and issuers reserve for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SHOWN = {
-    "ipv4": "…​.…​.…​.…".replace("\u200b", ""),
+    "ipv4": "….….….…",
     "ipv6": "…:…:…",
     "phone": "+… …",
     "card": "…-…-…-…",

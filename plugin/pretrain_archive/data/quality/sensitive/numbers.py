@@ -56,9 +56,9 @@ def _has_digits(text: str) -> bool:
 
 def numbers(text: str, places: Iterable[Span]) -> Iterator[Number]:
     """Cards and identity numbers in ``places`` (of :func:`clusters`)."""
-    for start, stop in places:
+    for place, stop in places:
         # A check character may follow the last digit.
-        upto = min(stop + 1, len(text))
+        start, upto = place, min(stop + 1, len(text))
         while stop - start >= _LEAST and (match := _FORMS.search(text, start, upto)) is not None:
             end = match.end()
             kind = _kind_of(text, match) if _stands_alone(text, match.start(), end) else ""
@@ -166,7 +166,7 @@ def _iban_end(text: str, start: int, found: str) -> int:
 
 
 def _is_iban(found: str) -> bool:
-    from stdnum import iban
+    from stdnum import iban  # noqa: PLC0415 (heavy)
 
     # A country's own rules would also ask for a bank that exists, which examples and closed banks do not.
     return bool(iban.is_valid(found.replace(" ", ""), check_country=False))
@@ -226,7 +226,7 @@ def _ends(text: str, end: int) -> bool:
 
 
 def _is_phone(found: str, region: str | None) -> bool:
-    import phonenumbers
+    import phonenumbers  # noqa: PLC0415 (heavy)
 
     try:
         number = phonenumbers.parse(found, region)

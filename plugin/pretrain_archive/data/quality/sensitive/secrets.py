@@ -93,7 +93,7 @@ def secrets(text: str, *, high_entropy: bool = False) -> Iterator[Span]:
 def _with_parts(runs: str) -> list[Rule]:
     """The rules of which a fixed part is in the text's long runs, which are far shorter than the text."""
     low = runs.lower()
-    return [rule for rule in _rules() if any([part in (low if rule.lower else runs) for part in rule.parts])]
+    return [rule for rule in _rules() if any(part in (low if rule.lower else runs) for part in rule.parts)]
 
 
 def _matches(rule: Rule, text: str, start: int, end: int) -> Iterator[Span]:
@@ -141,7 +141,7 @@ def _is_password(found: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _entropy_rules() -> tuple[Rule, ...]:
-    from detect_secrets.plugins import high_entropy_strings as entropy
+    from detect_secrets.plugins import high_entropy_strings as entropy  # noqa: PLC0415 (heavy)
 
     rules = []
     for plugin in (entropy.Base64HighEntropyString(), entropy.HexHighEntropyString()):
