@@ -21,6 +21,9 @@ _ASCII = bytes(range(0x80))
 # C0 controls and DEL, without the ones that lay out text: tab, line feed, vertical tab, form feed, return.
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _KEEP_CONTROLS = bytes(set(range(256)) - set(_CONTROLS))
+# One pass gives each byte its class; counting a class is faster than deleting what is none of it.
+_LETTER, _CONTROL = 1, 2
+_CLASSES = bytes(_LETTER if byte in _LETTERS else _CONTROL if byte in _CONTROLS else 0 for byte in range(256))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +155,8 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
     if len(lines) > LINES_KEPT:
         return _counted(raw)
     characters = len(text)
-    letters = len(raw) - len(raw.translate(None, _LETTERS))
+    classes = raw.translate(_CLASSES)
+    letters, controls = classes.count(_LETTER), classes.count(_CONTROL)
     if characters != len(raw):
         letters += _letters_beyond_ascii(text)
     return Statistics(
@@ -161,8 +165,8 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
         characters=characters,
         lines=len(lines),
         longest_line=max(map(len, lines), default=0),
-        nul=raw.count(0),
-        control_characters=len(raw.translate(None, _KEEP_CONTROLS)),
+        nul=raw.count(0) if controls else 0,
+        control_characters=controls,
         encoding_valid=True,
         alphabetic_ratio=letters / characters if characters else 0.0,
         repetition_ratio=_repeated(lines) / len(raw) if raw else 0.0,

@@ -28,7 +28,7 @@ def read_csv_rows(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text 
             source.begin()
             continue
         record, fault = source.begin()
-        if not row:
+        if not row and not fault:
             continue
         if not fault and len(row) != len(header):
             fault = f"{len(row)} columns, the header has {len(header)}"

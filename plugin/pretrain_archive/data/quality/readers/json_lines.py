@@ -38,8 +38,8 @@ def read_json_lines(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Tex
         # RFC 8259 lets a reader ignore a byte order mark; only the first line can have one.
         body = line.removeprefix(BOM) if number == 1 else line
         try:
-            value: Any = None if twice.suspected(body) else loads(body)
-            text = value[text_name]
+            value: Any = loads(body)
+            text = None if twice.suspected(body, value) else value[text_name]
             raw = text.encode()
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             if not body.strip():
@@ -69,12 +69,16 @@ class _Twice:
     """
 
     def __init__(self, fields: Fields) -> None:
-        names = {fields.text, fields.domain, fields.language, fields.label}
-        quoted = [json.dumps(name, ensure_ascii=False).encode() for name in sorted(names)]
-        self._quoted = [(name, re.compile(re.escape(name) + rb"\s*:")) for name in quoted]
+        names = sorted({fields.text, fields.domain, fields.language, fields.label})
+        quoted = [json.dumps(name, ensure_ascii=False).encode() for name in names]
+        members = [re.compile(re.escape(name) + rb"\s*:") for name in quoted]
+        self._names = list(zip(names, quoted, members, strict=True))
 
-    def suspected(self, line: bytes) -> bool:
-        return any(line.count(name) > 1 and len(member.findall(line)) > 1 for name, member in self._quoted)
+    def suspected(self, line: bytes, value: Any) -> bool:
+        for name, quoted, member in self._names:
+            if name in value and line.count(quoted) > 1 and len(member.findall(line)) > 1:
+                return True
+        return False
 
 
 def _slowly(line: bytes, fields: Fields) -> tuple[dict[str, Any], str]:

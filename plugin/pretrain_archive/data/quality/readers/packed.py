@@ -1,7 +1,8 @@
 """Unpack gzip (RFC 1952) and zstd (RFC 8878) as they stream by, and notice every way in which they are damaged.
 
-Several members or frames after another are one stream. Whatever was unpacked before the damage is handed out
-first, then :class:`DamagedError` is raised: who counts records has them, and knows that the file is not whole.
+Several members or frames after another are one stream. What was unpacked before the damage is handed out first, then
+:class:`DamagedError` is raised: who counts records has them, and knows that the file is not whole. Only of a stream
+that contradicts itself (a wrong checksum) the last block is not handed out.
 """
 
 from __future__ import annotations
