@@ -7,9 +7,12 @@ where Airflow is loaded or configured, else the default. A set variable therefor
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from pretrain_archive.domain.errors import InputError
 
@@ -77,6 +80,85 @@ def language() -> str:
     if found not in LANGUAGES:
         raise InputError("[pretrain_archive] language", found, f"must be one of {', '.join(LANGUAGES)}")
     return found
+
+
+def s3_connection(connection_id: str) -> dict[str, str]:
+    """Endpoint, region and keys, by boto3's names, of an Airflow Connection of type ``aws``.
+
+    Login and password are the keys; the extra may hold ``endpoint_url``, ``region_name`` and
+    ``aws_session_token``. What it leaves out comes from boto3's own chain. Inside a task the Connection comes through
+    the task's own channel, elsewhere from the environment or Airflow's secrets. ``InputError`` repeats no value.
+    """
+    text = os.environ.get(f"AIRFLOW_CONN_{connection_id}".upper(), "")
+    try:
+        found = _read_connection(text) if text else _airflow_connection(connection_id)
+        extra: dict[str, Any] = (
+            found["extra"] if isinstance(found["extra"], dict) else json.loads(found["extra"])
+        )
+        options = _s3_options(found, extra)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # Without the cause: its text could hold the connection, and so its password.
+        raise InputError("connection", connection_id, "cannot be read", hint="Write it as JSON.") from None
+    service = urlsplit(options["endpoint_url"])
+    half = bool(options["aws_access_key_id"]) != bool(options["aws_secret_access_key"])
+    foreign = sorted({"role_arn", "profile_name", "assume_role_method"} & extra.keys())
+    problem = (
+        ("is not of type aws" if found["conn_type"] != "aws" else "")
+        or ("has a login without a password, or a password without a login" if half else "")
+        or (f"asks for {foreign[0]}, which is not supported" if foreign else "")
+        or ("has credentials in its endpoint_url" if "@" in service.netloc else "")
+        or ("has an endpoint_url that is not http:// or https://" if service.scheme not in _SERVICES else "")
+    )
+    if problem:
+        raise InputError("connection", connection_id, problem, hint="Correct the connection in Airflow.")
+    return {name: value for name, value in options.items() if value}
+
+
+_SERVICES = {"", "http", "https"}
+
+
+def _s3_options(found: dict[str, Any], extra: dict[str, Any]) -> dict[str, str]:
+    service = extra.get("service_config", {}).get("s3", {})
+    return {
+        "aws_access_key_id": found["login"] or extra.get("aws_access_key_id", ""),
+        "aws_secret_access_key": found["password"] or extra.get("aws_secret_access_key", ""),
+        "aws_session_token": extra.get("aws_session_token", ""),
+        "region_name": extra.get("region_name", ""),
+        "endpoint_url": service.get("endpoint_url") or extra.get("endpoint_url", ""),
+    }
+
+
+def _read_connection(text: str) -> dict[str, Any]:
+    """A Connection as Airflow writes it in the environment: JSON, or a URI with the extra in its query."""
+    if text.lstrip().startswith("{"):
+        fields = json.loads(text)
+        found = {name: fields.get(name) or "" for name in ("conn_type", "login", "password")}
+        return found | {"extra": fields.get("extra") or {}}
+    parts = urlsplit(text)
+    user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+    extra: dict[str, Any] = dict(parse_qsl(parts.query))
+    extra = json.loads(extra["__extra__"]) if "__extra__" in extra else extra
+    return {"conn_type": parts.scheme, "login": unquote(user), "password": unquote(password), "extra": extra}
+
+
+def _airflow_connection(connection_id: str) -> dict[str, Any]:
+    """A Connection from Airflow; ``InputError`` if it has none of this id."""
+    try:
+        if "airflow.sdk.execution_time.task_runner" in sys.modules:
+            from airflow.sdk import Connection  # noqa: PLC0415 - heavy, and often not needed
+
+            found = Connection.get(connection_id)
+        else:
+            from airflow.models.connection import Connection as Stored  # noqa: PLC0415 - see above
+
+            found = Stored.get_connection_from_secrets(connection_id)
+    except Exception as error:  # noqa: BLE001 - of many kinds: unknown id, no database, a failing backend
+        raise InputError(
+            "connection", connection_id, f"cannot be had from Airflow ({type(error).__name__})",
+            hint=f"Define it in Airflow, or set AIRFLOW_CONN_{connection_id.upper()}.",
+        ) from None  # fmt: skip
+    login, password = found.login or "", found.password or ""
+    return {"conn_type": found.conn_type, "login": login, "password": password, "extra": found.extra or "{}"}
 
 
 def _folder(name: str) -> Path:

@@ -3,6 +3,8 @@
 First line ``{"format", "files", "links", "total_bytes"}``; then per file ``{"path", "sha256", "size"}`` and
 per symbolic link ``{"link", "path"}``, names written by :func:`identity.path_to_text`. The digest over the
 manifest's bytes stands for the whole content; two trees with the same files give the same bytes.
+
+Format 2 is for sources that keep versions and is else the same: each file has ``"version"``, the id to read it by.
 """
 
 from __future__ import annotations
@@ -23,24 +25,31 @@ from pretrain_archive.domain.identity import path_to_text, text_to_path
 from pretrain_archive.ledger.canonical import canonical_bytes
 
 FORMAT = "pretrain-archive/manifest/1"
+PINNED = "pretrain-archive/manifest/2"
+"""The format in which every file names the version it was read at."""
 NAMED = 20
 """How many changed files an error names; their count is always told."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """A line of a manifest. ``sha256`` is empty for a link, ``link`` (target as text) None for a file."""
+    """A line of a manifest. ``sha256`` is empty for a link, ``link`` (target as text) None for a file.
+
+    ``version`` is the id of the version that was read, None where the source keeps none.
+    """
 
     path: str
     size: int = 0
     sha256: str = ""
     link: str | None = None
+    version: str | None = None
 
     def line(self) -> bytes:
         """The entry as a line."""
         if self.link is not None:
             return canonical_bytes({"path": self.path, "link": self.link}) + b"\n"
-        return canonical_bytes({"path": self.path, "size": self.size, "sha256": self.sha256}) + b"\n"
+        fields = {"path": self.path, "size": self.size, "sha256": self.sha256}
+        return canonical_bytes(fields if self.version is None else fields | {"version": self.version}) + b"\n"
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
@@ -48,7 +57,8 @@ class Entry:
         fields = json.loads(line)
         if "link" in fields:
             return cls(path=fields["path"], link=fields["link"])
-        return cls(path=fields["path"], size=fields["size"], sha256=fields["sha256"])
+        version = fields.get("version")
+        return cls(path=fields["path"], size=fields["size"], sha256=fields["sha256"], version=version)
 
     def sort_key(self) -> bytes:
         """The raw bytes of the path: the order of manifests."""
@@ -57,17 +67,23 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
-    """First line of a manifest."""
+    """First line of a manifest; ``format`` is :data:`PINNED` where files name versions."""
 
     files: int
     links: int
     total_bytes: int
+    format: str = FORMAT
 
     def line(self) -> bytes:
         """The header as a line."""
         return (
             canonical_bytes(
-                {"format": FORMAT, "files": self.files, "links": self.links, "total_bytes": self.total_bytes}
+                {
+                    "format": self.format,
+                    "files": self.files,
+                    "links": self.links,
+                    "total_bytes": self.total_bytes,
+                }
             )
             + b"\n"
         )
@@ -107,7 +123,7 @@ def build(
         return listed, entry
 
     changed: list[str] = []
-    files = links = size = 0
+    files = links = size = pinned = 0
     # The work file has no name: a killed process leaves nothing behind.
     with cast("BinaryIO", tempfile.TemporaryFile()) as spool:
         for listed, entry in in_order(work, tree.list(chosen)):
@@ -115,16 +131,18 @@ def build(
                 changed.append(path_to_text(listed.path))
                 continue
             spool.write(json.dumps(listed.mark).encode() + b"\t" + entry.line())
-            files, links, size = (
+            files, links, size, pinned = (
                 files + (entry.link is None),
                 links + (entry.link is not None),
                 size + entry.size,
+                pinned + (entry.version is not None),
             )
             if progress is not None:
                 progress(files, size)
         changed += _changed_since(tree, chosen, spool)
         _refuse(tree, changed, files)
-        return _finish(Header(files=files, links=links, total_bytes=size), spool)
+        form = PINNED if pinned else FORMAT
+        return _finish(Header(files=files, links=links, total_bytes=size, format=form), spool)
 
 
 def read_entries(stream: BinaryIO) -> Iterator[Entry]:
@@ -139,14 +157,16 @@ def read_entries(stream: BinaryIO) -> Iterator[Entry]:
 
 def _parsed(stream: BinaryIO) -> Iterator[Entry]:
     header = json.loads(stream.readline())
-    if header["format"] != FORMAT:
-        raise ValueError(f"format {header['format']!r}, expected {FORMAT!r}")
+    if header["format"] not in {FORMAT, PINNED}:
+        raise ValueError(f"format {header['format']!r}, expected {FORMAT!r} or {PINNED!r}")
     seen, last = 0, b""
     for line in stream:
         entry = Entry.parse(line)
         key = entry.sort_key()
         if key <= last:
             raise ValueError(f"entry {entry.path!r} is out of order")
+        if (entry.version is not None) != (header["format"] == PINNED and entry.link is None):
+            raise ValueError(f"entry {entry.path!r} has version {entry.version!r} in {header['format']!r}")
         seen, last = seen + 1, key
         yield entry
     if seen != header["files"] + header["links"]:
@@ -167,7 +187,7 @@ def _read(tree: Tree, listed: Listed) -> Entry | None:
         return None
     except OSError as error:
         raise unreadable(listed.path, error) from error
-    return Entry(path=text, size=size, sha256=digest)
+    return Entry(path=text, size=size, sha256=digest, version=listed.version)
 
 
 def _changed_since(tree: Tree, chosen: Filter, spool: BinaryIO) -> list[str]:

@@ -1,31 +1,45 @@
 """Lay a split out for a training program: one list that names every document by an absolute path.
 
-Each document's bytes are hashed before it is listed. A folder store's own files are named; from an S3 store
-the documents are downloaded, under their digest, so that no name in the data can leave the folder.
+Each document's bytes are hashed before it is listed. A folder store's own files are named; from an S3 store, or a
+bucket that was snapshot by reference, the documents are downloaded, under their digest, so that no name in the data
+can leave the folder.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import BLOCK, Progress, hash_stream, in_order
+from pretrain_archive.data.manifest import Entry, read_entries
+from pretrain_archive.data.merging import merge
+from pretrain_archive.data.snapshots import open_manifest
 from pretrain_archive.data.sources import live_tree
 from pretrain_archive.data.splits import SplitEntry, read_split
-from pretrain_archive.data.tree import FolderTree, Listed, Place
+from pretrain_archive.data.tree import FolderTree, Listed, Place, Tree
 from pretrain_archive.domain.errors import ArchiveError, SourceError
 from pretrain_archive.domain.identity import path_to_text, text_to_path
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.storage.port import ObjectStore, local_path
 
-Located = Callable[[SplitEntry], bytes]
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A document of the split, and the version at which the snapshot pins it."""
+
+    entry: SplitEntry
+    version: str | None = None
+
+
+Located = Callable[[Wanted], bytes]
 
 
 def materialise(
@@ -46,14 +60,14 @@ def materialise(
     folder.mkdir(parents=True, exist_ok=True)
     locate = _locator(store, snapshot, folder.resolve(), source_root)
 
-    def work(entry: SplitEntry) -> tuple[SplitEntry, bytes]:
-        return entry, locate(entry)
+    def work(wanted: Wanted) -> tuple[SplitEntry, bytes]:
+        return wanted.entry, locate(wanted)
 
     documents = size = 0
     target = folder.resolve() / "manifest.jsonl"
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".manifest-", delete=False) as out:
         try:
-            for entry, place in in_order(work, read_split(store, split)):
+            for entry, place in in_order(work, _wanted(store, snapshot, split)):
                 out.write(_line(entry, place))
                 documents, size = documents + 1, size + entry.size
                 if progress is not None:
@@ -72,22 +86,34 @@ def _line(entry: SplitEntry, place: bytes) -> bytes:
     return canonical_bytes(fields | {"location": os.fsdecode(place)}) + b"\n"
 
 
+def _wanted(store: ObjectStore, snapshot: SnapshotCreated, split: SplitCreated) -> Iterator[Wanted]:
+    """The documents of the split, those of a snapshot by reference with their version."""
+    entries = read_split(store, split)
+    if snapshot.mode != "reference":
+        yield from map(Wanted, entries)
+        return
+    with open_manifest(store, snapshot.manifest_digest) as stream:
+        pairs = merge(
+            entries, read_entries(stream), left=lambda entry: text_to_path(entry.path), right=Entry.sort_key
+        )
+        for entry, pinned in pairs:
+            if entry is not None:
+                yield Wanted(entry, pinned.version if pinned else None)
+
+
 def _locator(
     store: ObjectStore, snapshot: SnapshotCreated, folder: Path, source_root: Place | None
 ) -> Located:
     if snapshot.mode == "reference":
         tree = live_tree(snapshot, source_root)
-        if not isinstance(tree, FolderTree):
-            raise ArchiveError(f"{tree.uri}: is not a folder.", hint="Snapshot the source in copy mode.")
-        stored = _locator(store, snapshot.model_copy(update={"mode": "copy"}), folder, None)
-        # The halves of a list of documents are new files: they lie in the store in every mode.
-        return lambda entry: _in_source(tree, entry) if entry.documents is None else stored(entry)
+        return partial(_in_folder, tree) if isinstance(tree, FolderTree) else partial(_fetched, tree, folder)
     if local_path(store, "blobs") is not None:
         return partial(_in_store, store)
     return partial(_downloaded, store, folder)
 
 
-def _in_source(tree: FolderTree, entry: SplitEntry) -> bytes:
+def _in_folder(tree: FolderTree, wanted: Wanted) -> bytes:
+    entry = wanted.entry
     path = text_to_path(entry.path)
     place = tree.absolute(path)
     try:
@@ -102,14 +128,25 @@ def _in_source(tree: FolderTree, entry: SplitEntry) -> bytes:
     return place
 
 
-def _in_store(store: ObjectStore, entry: SplitEntry) -> bytes:
-    key = layout.blob_key(entry.sha256)
+def _fetched(tree: Tree, folder: Path, wanted: Wanted) -> bytes:
+    listed = Listed(text_to_path(wanted.entry.path), wanted.entry.size, version=wanted.version)
+    return _kept(wanted.entry, folder, lambda: tree.open(listed), where=tree.uri)
+
+
+def _in_store(store: ObjectStore, wanted: Wanted) -> bytes:
+    key = layout.blob_key(wanted.entry.sha256)
     with store.open(key) as stream:
-        _check(entry, *hash_stream(stream), where=store.location(key))
+        _check(wanted.entry, *hash_stream(stream), where=store.location(key))
     return os.fsencode(cast("Path", local_path(store, key)))
 
 
-def _downloaded(store: ObjectStore, folder: Path, entry: SplitEntry) -> bytes:
+def _downloaded(store: ObjectStore, folder: Path, wanted: Wanted) -> bytes:
+    key = layout.blob_key(wanted.entry.sha256)
+    return _kept(wanted.entry, folder, lambda: store.open(key), where=store.location(key))
+
+
+def _kept(entry: SplitEntry, folder: Path, opened: Callable[[], BinaryIO], *, where: str) -> bytes:
+    """The document as a file of ``folder`` under its digest, fetched unless it is there and whole."""
     name = entry.sha256.removeprefix("sha256:")
     target = folder / "documents" / name[:2] / name
     if target.is_file():
@@ -117,16 +154,15 @@ def _downloaded(store: ObjectStore, folder: Path, entry: SplitEntry) -> bytes:
             if hash_stream(cast("BinaryIO", stream)) == (entry.sha256, entry.size):
                 return os.fsencode(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    key = layout.blob_key(entry.sha256)
     # Documents with the same bytes may be fetched twice at once: each has its own file until the rename.
     with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as out:
         try:
-            with store.open(key) as source:
+            with opened() as source:
                 while block := source.read(BLOCK):
                     out.write(block)
             out.flush()
             out.seek(0)
-            _check(entry, *hash_stream(cast("BinaryIO", out.file)), where=store.location(key))
+            _check(entry, *hash_stream(cast("BinaryIO", out.file)), where=where)
             Path(out.name).replace(target)
         finally:
             with suppress(FileNotFoundError):

@@ -5,34 +5,65 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from pretrain_archive.data.buckets import BucketTree
 from pretrain_archive.data.tree import FolderTree, Tree
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import path_to_text
-from pretrain_archive.storage.port import ObjectStore, local_path
+from pretrain_archive.storage.port import BucketPlace, ObjectStore, bucket_place, local_path
+
+Own = Mapping[str, Path | ObjectStore]
+"""Paths and stores of this program, by what they are for."""
 
 
-def refuse_own_places(tree: Tree | bytes, own: Mapping[str, Path], store: ObjectStore | None = None) -> None:
-    """Raise ``InputError`` naming both paths if ``tree`` is around, inside or equal to one of this program's places.
+def refuse_own_places(tree: Tree | bytes, own: Own, store: ObjectStore | None = None) -> None:
+    """Raise ``InputError`` naming both if ``tree`` is around, inside or equal to one of this program's places.
 
-    ``own`` are places by what they are for; ``store`` adds its folder if it has one. Nothing is written.
+    ``own`` are places by what they are for; ``store`` adds its folder or its part of a bucket. Nothing is written.
     """
-    if not isinstance(tree, bytes | FolderTree):
-        return
-    root = tree if isinstance(tree, bytes) else tree.root
-    places = dict(own)
-    if store is not None and (folder := local_path(store, "")) is not None:
-        places["store"] = folder
+    places = dict(own) if store is None else {**own, "store": store}
+    if isinstance(tree, BucketTree):
+        _refuse_buckets(tree, places)
+    elif isinstance(tree, bytes | FolderTree):
+        _refuse_folders(tree if isinstance(tree, bytes) else tree.root, places)
+
+
+def _refuse_folders(root: bytes, places: Own) -> None:
     source = os.path.realpath(root)
-    for what, path in places.items():
+    for what, owned in places.items():
+        path = owned if isinstance(owned, Path) else local_path(owned, "")
+        if path is None:
+            continue
         place = os.path.realpath(os.fsencode(path))
         if _within(place, source) or _within(source, place):
-            raise InputError(
-                "source",
-                path_to_text(source),
-                f"overlaps the {what}, {path_to_text(place)}",
-                hint="Name a folder of its own for the data, or configure another place; nothing was written.",
-            )
+            raise _overlap(path_to_text(source), what, path_to_text(place), "a folder")
+
+
+def _refuse_buckets(tree: BucketTree, places: Own) -> None:
+    ours = tree.address.prefix
+    for what, owned in places.items():
+        place = None if isinstance(owned, Path) else bucket_place(owned)
+        if place is None or place.bucket != tree.address.bucket or not _same_service(place, tree):
+            continue
+        theirs = place.prefix.encode()
+        if ours.startswith(theirs) or theirs.startswith(ours):
+            raise _overlap(tree.uri, what, f"s3://{place.bucket}/{place.prefix}", "a prefix")
+
+
+def _same_service(place: BucketPlace, tree: BucketTree) -> bool:
+    """Whether both are one service: the same host and port, or any of Amazon's, whose bucket names are unique."""
+    left, right = (urlsplit(url).netloc for url in (place.endpoint, tree.bucket.endpoint))
+    return left == right or all("amazonaws.com" in name for name in (left, right))
+
+
+def _overlap(source: str, what: str, place: str, kind: str) -> InputError:
+    return InputError(
+        "source",
+        source,
+        f"overlaps the {what}, {place}",
+        hint=f"Name {kind} of its own for the data, or configure another place; nothing was written.",
+    )
 
 
 def _within(inner: bytes, outer: bytes) -> bool:

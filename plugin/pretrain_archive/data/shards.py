@@ -53,7 +53,7 @@ def _opener(
     if snapshot.mode != "reference":
         return lambda entry: store.open(layout.blob_key(entry.sha256))
     tree = live_tree(snapshot, source_root)
-    return lambda entry: _opened(tree, Listed(text_to_path(entry.path), entry.size))
+    return lambda entry: _opened(tree, Listed(text_to_path(entry.path), entry.size, version=entry.version))
 
 
 def _opened(tree: Tree, listed: Listed) -> BinaryIO:

@@ -1,6 +1,8 @@
 """Where data comes from: resolve a source's address and register it with its licence and people.
 
-Addresses: ``python:stdlib`` (the standard library of an interpreter), ``file:///folder``, or a path.
+Addresses: ``python:stdlib`` (the standard library of an interpreter), ``file:///folder``, a path, or
+``s3://[CONNECTION@]bucket/prefix`` (see :mod:`buckets`): any S3-compatible service, reached by an Airflow connection
+or, without one, by boto3's own chain.
 """
 
 from __future__ import annotations
@@ -16,21 +18,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
+from pretrain_archive import config
+from pretrain_archive.data.buckets import SPELLING, Address, BucketTree
 from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.hashing import hash_stream
 from pretrain_archive.data.rights import Licence, moment, read_licence
-from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
+from pretrain_archive.data.tree import FolderTree, Listed, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
 from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.storage.factory import open_bucket
 
 STDLIB = "python:stdlib"
 STDLIB_INCLUDE = ("*.py",)
 # Installed packages are other people's work under other licences; tests hold files broken on purpose.
 STDLIB_EXCLUDE = ("site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test")
 LICENCE_NAMES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "COPYING")
-KNOWN = f"{STDLIB}, file:///folder, or the path of a folder or file"
+KNOWN = f"{STDLIB}, file:///folder, {SPELLING}, or the path of a folder or file"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +72,10 @@ def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSourc
     Raises ``InputError`` for an address of no known form and ``SourceError`` for a source that is missing,
     unreadable or empty.
     """
-    source = _stdlib(interpreter) if uri == STDLIB else _local(_path_of(uri))
+    if uri == STDLIB:
+        source = _stdlib(interpreter)
+    else:
+        source = _bucket(uri) if uri.startswith("s3://") else _local(_path_of(uri))
     first = next(source.tree.list(Filter(include=source.include, exclude=source.exclude)), None)
     if first is None:
         raise SourceError(f"source {uri}: holds no file.", hint="Name a folder with data.")
@@ -178,6 +187,28 @@ def _local(path: bytes) -> ResolvedSource:
         title=path_to_text(root.rpartition(b"/")[2] or root),
         licence_file_digest=_licence_digest(root),
     )
+
+
+def _bucket(uri: str) -> ResolvedSource:
+    address = Address.parse(uri)
+    options = config.s3_connection(address.connection) if address.connection else {}
+    tree = BucketTree.at(open_bucket(address.bucket, s3_options=options), address)
+    identity = tree.bucket.identity
+    return ResolvedSource(
+        uri=tree.uri,
+        tree=tree,
+        title=path_to_text(address.prefix.rstrip(b"/").rpartition(b"/")[2]) or address.bucket,
+        licence_file_digest=_licence_object(tree),
+        identity=f"connection {address.connection}, {identity}" if address.connection else identity,
+    )
+
+
+def _licence_object(tree: BucketTree) -> str | None:
+    """Digest of the licence object at the top of the prefix, None if there is none."""
+    for name in LICENCE_NAMES:
+        with suppress(SourceError), tree.open(Listed(name.encode(), 0)) as stream:
+            return hash_stream(stream)[0]
+    return None
 
 
 def _stdlib(interpreter: str | None) -> ResolvedSource:

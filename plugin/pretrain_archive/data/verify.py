@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from pretrain_archive.data import layout
@@ -16,7 +17,7 @@ from pretrain_archive.data.merging import merge
 from pretrain_archive.data.snapshots import manifest_key, open_manifest, open_version
 from pretrain_archive.data.sources import live_tree
 from pretrain_archive.data.tree import Listed, Place, Tree
-from pretrain_archive.domain.errors import ArchiveError, StorageError
+from pretrain_archive.domain.errors import ArchiveError, SourceChangedError, StorageError
 from pretrain_archive.domain.identity import path_to_text, utc_now
 from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.verdicts import WORST_FIRST, Verdict
@@ -85,7 +86,8 @@ def verify_snapshot(
     """Read every byte again and compare it with version ``version`` (default: the newest) of ``name``.
 
     Reads the stored copy; with ``source_root`` (a tree or the path of a folder), or for a snapshot by
-    reference, the live source.
+    reference, the live source. Of a source that keeps versions the pinned ones are read, wherever the newest
+    stand: what was added or overwritten there since is no change of the snapshot, a pinned version that is gone is.
     ``manifest_digest`` is what a record says (the version document alone could be replaced together with
     the manifest). ``InputError`` for an unknown version; everything else that is wrong is a finding.
     """
@@ -153,7 +155,9 @@ def _live(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | No
     chosen = Filter(include=tuple(snapshot.include), exclude=tuple(snapshot.exclude))
     try:
         tree = live_tree(snapshot, source_root)
-        listing = list(tree.list(chosen))
+        # Pins hold at the recorded source only; any other place is compared as it stands.
+        pinned = tree.uri == snapshot.source_uri and _is_pinned(store, snapshot)
+        listing = [] if pinned else list(tree.list(chosen))
     except ArchiveError as error:
         yield (
             FileFinding(
@@ -167,8 +171,27 @@ def _live(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | No
         return
     with open_manifest(store, snapshot.manifest_digest) as stream:
         entries = read_entries(stream)
+        if pinned:
+            yield from in_order(partial(_compare_pinned, tree), entries)
+            return
         pairs = merge(entries, listing, left=Entry.sort_key, right=lambda item: item.path)
         yield from in_order(partial(_compare_live, tree), pairs)
+
+
+def _is_pinned(store: ObjectStore, snapshot: SnapshotCreated) -> bool:
+    with open_manifest(store, snapshot.manifest_digest) as stream:
+        return any(entry.version is not None for entry in islice(read_entries(stream), 1))
+
+
+def _compare_pinned(tree: Tree, entry: Entry) -> Compared:
+    try:
+        with tree.open(Listed(entry.sort_key(), entry.size, version=entry.version)) as stream:
+            digest, size = hash_stream(stream)
+    except SourceChangedError:
+        return _changed(entry.path, entry.sha256, f"the pinned version {entry.version} is gone"), 0
+    except (OSError, ArchiveError) as error:
+        return _unread(entry, error), 0
+    return (None if digest == entry.sha256 else _changed(entry.path, entry.sha256, digest)), size
 
 
 def _compare_live(tree: Tree, pair: tuple[Entry | None, Listed | None]) -> Compared:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.storage.files import FileStore
 from pretrain_archive.storage.port import ObjectStore
+
+if TYPE_CHECKING:
+    from pretrain_archive.storage.s3_source import SourceBucket
 
 S3_OPTIONS = frozenset(
     {"endpoint_url", "region_name", "aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
@@ -31,13 +35,24 @@ def open_store(url: str, *, s3_options: Mapping[str, str] | None = None) -> Obje
     raise InputError("store", url, "not the address of a store", hint=HINT)
 
 
+def open_bucket(name: str, *, s3_options: Mapping[str, str] | None = None) -> SourceBucket:
+    """Open a bucket to read somebody else's objects; ``s3_options`` as for :func:`open_store`."""
+    from pretrain_archive.storage import s3_source  # noqa: PLC0415 - see below
+
+    return s3_source.open_bucket(name, _known(s3_options or {}))
+
+
 def _open_s3(bucket: str, prefix: str, options: Mapping[str, str]) -> ObjectStore:
     # Imported here: boto3 costs half a second, and a folder store does not need it.
     from pretrain_archive.storage.s3 import S3Store, make_client  # noqa: PLC0415
 
+    return S3Store(bucket, prefix, client=make_client(_known(options)))
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
     unknown = sorted(set(options) - S3_OPTIONS)
     if unknown:
         raise InputError(
             "s3_options", unknown[0], "unknown option", hint=f"Known are {', '.join(sorted(S3_OPTIONS))}."
         )
-    return S3Store(bucket, prefix, client=make_client({name: text for name, text in options.items() if text}))
+    return {name: text for name, text in options.items() if text}

@@ -46,6 +46,21 @@ class ObjectStore(Protocol):
         """The object's URL (``file://…`` or ``s3://…``), percent-encoded."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BucketPlace:
+    """What a store takes of an S3 service: every key of ``bucket`` that begins with ``prefix``."""
+
+    endpoint: str
+    bucket: str
+    prefix: str
+
+
+def bucket_place(store: ObjectStore) -> BucketPlace | None:
+    """Where the store lies if it is in a bucket, else None."""
+    found = getattr(store, "place", None)
+    return found if isinstance(found, BucketPlace) else None
+
+
 def local_path(store: ObjectStore, key: str) -> Path | None:
     """The object's path where the store is a local folder, else None."""
     folder = getattr(store, "folder", None)

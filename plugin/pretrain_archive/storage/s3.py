@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.storage.keys import check_key
-from pretrain_archive.storage.port import ObjectInfo
+from pretrain_archive.storage.port import BucketPlace, ObjectInfo
 
 PART = 8 << 20
 """Bytes of the first 1000 parts; each further 1000 are twice as large (S3 allows 10,000 parts)."""
@@ -45,6 +45,13 @@ class S3Store:
         self.bucket = bucket
         self.prefix = prefix.strip("/") + "/" if prefix.strip("/") else ""
         self.client = client
+
+    @property
+    def place(self) -> BucketPlace:
+        """See :func:`port.bucket_place`."""
+        return BucketPlace(
+            endpoint=str(self.client.meta.endpoint_url), bucket=self.bucket, prefix=self.prefix
+        )
 
     def put_if_absent(self, key: str, data: BinaryIO) -> bool:
         """See :meth:`ObjectStore.put_if_absent`."""
