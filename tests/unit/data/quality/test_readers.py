@@ -354,7 +354,7 @@ def test_parquet_is_not_held_in_memory():
     assert sum(taken) < len(content)
 
 
-def test_names_of_reasons_are_plain(tmp_path):
+def test_reasons_are_plain():
     """Every unit of every kind can be written as strict JSON."""
     for name, content in (("x.jsonl.gz", GZIP[:-4]), ("x.parquet", WHOLE[:-5]), ("x.csv", b'text\n"x')):
         for unit in read(name, content):
