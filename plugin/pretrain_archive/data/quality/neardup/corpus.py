@@ -32,6 +32,11 @@ class Scratch:
     def __init__(self, folder: Path, memory: int) -> None:
         self.folder, self.memory = folder, memory
 
+    @property
+    def block(self) -> int:
+        """How many documents or pairs are worked on at once where each needs a few numbers."""
+        return max(1 << 10, min(1 << 18, self.memory // 256))
+
     def array(self, name: str, dtype: Any, length: int) -> NDArray[Any]:
         """A new array of zeros."""
         if length * np.dtype(dtype).itemsize <= self.memory // 16:

@@ -15,20 +15,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HALF = np.uint64(32)
-PAIR_BLOCK = 1 << 18
-"""Pairs that are read back at once while groups are made."""
 
 
 def judged(
-    corpus: Corpus, blocks: Iterable[NDArray[np.uint64]], threshold: float, memory: int
+    corpus: Corpus, blocks: Iterable[NDArray[np.uint64]], threshold: float, scratch: Scratch
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
     """Yield the pairs at or above ``threshold`` with their exact Jaccard similarity, in the order they came.
 
     Exact over 32-bit hashes: two different shingles of a pair fall together once in four thousand million. Works on
-    as many pairs at once as ``memory`` bytes allow, and on one pair at the least.
+    as many pairs at once as the memory allows, and on one pair at the least.
     """
-    room = max(1, memory // 128)  # bytes that one hash takes while it is gathered, sorted and counted
-    step = min(PAIR_BLOCK, room)
+    room = max(1, scratch.memory // 128)  # bytes that one hash takes while it is gathered, sorted and counted
+    step = scratch.block
     for block in blocks:
         for begin in range(0, len(block), step):
             pairs = block[begin : begin + step]
@@ -70,24 +68,28 @@ def _batches(weights: NDArray[np.int64], room: int) -> Iterator[tuple[int, int]]
 
 
 class PairFile:
-    """Pairs kept on disk until groups are made."""
+    """Found pairs with their similarity, kept on disk."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    _ROW = np.dtype([("pair", "<u8"), ("jaccard", "<f8")])
+
+    def __init__(self, path: Path, block: int) -> None:
+        self._path, self._block = path, block
         self._stream = path.open("wb")
-        self.count = 0
 
-    def add(self, pairs: NDArray[np.uint64]) -> None:
+    def add(self, pairs: NDArray[np.uint64], values: NDArray[np.float64] | float) -> None:
         """Keep pairs."""
-        self._stream.write(np.ascontiguousarray(pairs).data)
-        self.count += len(pairs)
+        rows = np.empty(len(pairs), self._ROW)
+        rows["pair"], rows["jaccard"] = pairs, values
+        self._stream.write(rows.data)
 
-    def blocks(self) -> Iterator[NDArray[np.uint64]]:
-        """Yield them again."""
-        self._stream.flush()
+    def blocks(self) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.float64]]]:
+        """Yield them again, in the order they came."""
+        if not self._stream.closed:
+            self._stream.flush()
         with self._path.open("rb") as stream:
-            while raw := stream.read(8 * PAIR_BLOCK):
-                yield np.frombuffer(raw, np.uint64)
+            while raw := stream.read(self._ROW.itemsize * self._block):
+                rows = np.frombuffer(raw, self._ROW)
+                yield rows["pair"], rows["jaccard"]
 
     def close(self) -> None:
         """Close the file; its folder is taken away by its owner."""
@@ -100,13 +102,13 @@ def groups(pairs: PairFile, documents: int, scratch: Scratch) -> NDArray[np.uint
     Every pass joins trees of ranks at their roots, the higher under the lower, until no pair spans two trees.
     """
     parent: NDArray[np.uint32] = scratch.array("parents", np.uint32, documents)
-    for begin in range(0, documents, PAIR_BLOCK):
-        end = min(begin + PAIR_BLOCK, documents)
+    for begin in range(0, documents, scratch.block):
+        end = min(begin + scratch.block, documents)
         parent[begin:end] = np.arange(begin, end, dtype=np.uint32)
     changed = True
     while changed:
         changed = False
-        for block in pairs.blocks():
+        for block, _ in pairs.blocks():
             left, right = unpacked(block)
             a, b = roots(parent, left), roots(parent, right)
             apart = a != b

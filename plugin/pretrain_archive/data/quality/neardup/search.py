@@ -18,7 +18,7 @@ import numpy as np
 from pretrain_archive.data.quality.neardup.buckets import ALL_PAIRS, LEFT_MEMBERS, unpacked
 from pretrain_archive.data.quality.neardup.candidates import Candidates, Progress, silent
 from pretrain_archive.data.quality.neardup.corpus import Corpus, Scratch
-from pretrain_archive.data.quality.neardup.pairs import PAIR_BLOCK, PairFile, groups, judged, roots
+from pretrain_archive.data.quality.neardup.pairs import PairFile, groups, judged, roots
 from pretrain_archive.data.quality.neardup.settings import Settings
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class NearDuplicates:
     histogram: list[tuple[float, float, int]]
     examples: list[Example]
     dropped_file: Path
+    pairs_file: Path
 
     @property
     def drop(self) -> Iterator[int]:
@@ -108,6 +109,11 @@ class NearDuplicates:
     def twins(self) -> Iterator[tuple[int, int]]:
         """Each document that would be dropped, with the one that is kept for it."""
         yield from _rows(self.dropped_file)
+
+    def found_pairs(self) -> Iterator[Example]:
+        """Every pair: first the equal texts, then the near ones."""
+        for one, two, value in _records(self.pairs_file):
+            yield Example(first=one, second=two, jaccard=value)
 
     def to_json(self) -> dict[str, Any]:
         """For reports."""
@@ -163,8 +169,8 @@ def find(
 ) -> NearDuplicates:
     """Find the duplicates among the documents of ``sketches``.
 
-    ``work`` is a folder of this search alone: what an earlier, killed one left there is taken away, and the list of
-    documents that would be dropped stays in it. The result depends on texts, numbers and settings and not on how many
+    ``work`` is a folder of this search alone: what an earlier, killed one left there is taken away, and the lists of
+    pairs and of documents that would be dropped stay in it. The result depends on texts, numbers and settings and not on how many
     sketches there are. Memory: about ``settings.memory_bytes`` and one pair of documents; what does not fit lies in
     ``work`` (about 0.3 KB a document). Raises ``InputError`` and ``ArchiveError`` as :class:`.corpus.Corpus` does.
     """
@@ -172,9 +178,9 @@ def find(
     scratch = Scratch(folder, settings.memory_bytes)
     corpus = Corpus([sketches], settings, scratch)
     looked = Candidates(corpus, settings, scratch, progress=progress or silent)
-    tally, kept, candidates = _Tally(corpus=corpus), PairFile(folder / "pairs"), 0
+    tally, kept, candidates = _Tally(corpus=corpus), PairFile(folder / "pairs", scratch.block), 0
     for pairs in looked.equal():
-        kept.add(pairs)
+        kept.add(pairs, 1.0)
         tally.add(pairs, None)
 
     def counted() -> Iterator[NDArray[np.uint64]]:
@@ -183,10 +189,11 @@ def find(
             candidates += len(block)
             yield block
 
-    for pairs, values in judged(corpus, counted(), settings.threshold, settings.memory_bytes):
-        kept.add(pairs)
+    for pairs, values in judged(corpus, counted(), settings.threshold, scratch):
+        kept.add(pairs, values)
         tally.add(pairs, values)
     found, dropped, clusters = _dropped(corpus, kept, scratch, work)
+    listed = _listed(corpus, kept, work)
     shutil.rmtree(folder)
     return NearDuplicates(
         settings=settings,
@@ -203,6 +210,7 @@ def find(
         histogram=tally.histogram(),
         examples=tally.examples,
         dropped_file=found,
+        pairs_file=listed,
     )
 
 
@@ -230,13 +238,13 @@ def overlap(
         first, second = unpacked(pairs)
         twin[second - begin] = first + 1
     near = 0
-    for pairs, values in judged(corpus, looked.similar(), settings.threshold, settings.memory_bytes):
+    for pairs, values in judged(corpus, looked.similar(), settings.threshold, scratch):
         tally.add(pairs, values)
         first, second = unpacked(pairs)
         fresh, place = np.unique(second[twin[second - begin] == 0], return_index=True)
         twin[fresh - begin] = first[twin[second - begin] == 0][place] + 1
         near += len(fresh)
-    found = _written(corpus, twin, begin, work)
+    found = _written(corpus, twin, begin, scratch.block, work)
     shutil.rmtree(folder)
     return Overlap(
         settings=settings,
@@ -265,8 +273,8 @@ def _dropped(corpus: Corpus, kept: PairFile, scratch: Scratch, work: Path) -> tu
     heads: NDArray[np.bool_] = scratch.array("heads", bool, corpus.documents)
     path, count = work / "dropped", 0
     with path.open("wb") as out:
-        for begin in range(0, corpus.documents, PAIR_BLOCK):
-            ranks = np.arange(begin, min(begin + PAIR_BLOCK, corpus.documents))
+        for begin in range(0, corpus.documents, scratch.block):
+            ranks = np.arange(begin, min(begin + scratch.block, corpus.documents))
             root = roots(parent, ranks)
             gone = np.flatnonzero(root != ranks)
             heads[root[gone]] = True
@@ -277,19 +285,38 @@ def _dropped(corpus: Corpus, kept: PairFile, scratch: Scratch, work: Path) -> tu
     return path, count, int(heads.sum())
 
 
-def _written(corpus: Corpus, twin: NDArray[np.uint32], first: int, work: Path) -> Path:
+def _written(corpus: Corpus, twin: NDArray[np.uint32], first: int, block: int, work: Path) -> Path:
     path = work / "overlap"
     with path.open("wb") as out:
-        for begin in range(0, len(twin), PAIR_BLOCK):
-            there = np.flatnonzero(twin[begin : begin + PAIR_BLOCK]) + begin
+        for begin in range(0, len(twin), block):
+            there = np.flatnonzero(twin[begin : begin + block]) + begin
             left = twin[there].astype(np.int64) - 1
             out.write(np.stack([corpus.numbers(there + first), corpus.numbers(left)], axis=1).tobytes())
             corpus.release()
     return path
 
 
+def _listed(corpus: Corpus, kept: PairFile, work: Path) -> Path:
+    path = work / "pairs"
+    with path.open("wb") as out:
+        for pairs, values in kept.blocks():
+            left, right = unpacked(pairs)
+            rows = np.stack([corpus.numbers(left), corpus.numbers(right), values.view(np.int64)], axis=1)
+            out.write(rows.tobytes())
+            corpus.release()
+    return path
+
+
 def _rows(path: Path) -> Iterator[tuple[int, int]]:
     with path.open("rb") as stream:
-        while raw := stream.read(16 * PAIR_BLOCK):
-            for one, two in np.frombuffer(raw, np.int64).reshape(-1, 2).tolist():
-                yield one, two
+        while raw := stream.read(1 << 20):
+            yield from map(tuple, np.frombuffer(raw, np.int64).reshape(-1, 2).tolist())
+
+
+def _records(path: Path) -> Iterator[tuple[int, int, float]]:
+    with path.open("rb") as stream:
+        while raw := stream.read(24 << 16):
+            rows = np.frombuffer(raw, np.int64).reshape(-1, 3)
+            values = np.ascontiguousarray(rows[:, 2]).view(np.float64)
+            for (one, two), value in zip(rows[:, :2].tolist(), values.tolist(), strict=True):
+                yield one, two, value

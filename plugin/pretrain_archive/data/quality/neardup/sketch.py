@@ -116,9 +116,7 @@ class SketchWriter:
         self._numbers, self._texts, self._size = [], [], 0
 
 
-def _hashes(
-    texts: Sequence[bytes], settings: Settings
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def _hashes(texts: Sequence[bytes], settings: Settings) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """The shingle hashes of texts; none of a table of numbers, where the settings say so."""
     hashes, offsets, tables = shingles(texts, settings.shingle)
     if not (settings.number_tables and tables.any()):
