@@ -16,7 +16,7 @@ import pytest
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-home-"))
 
 from tests.support.ledgers import Place
-from tests.unit.gates.asked_run import DAG_ID, POLICY_FILE, AskedRun
+from tests.unit.gates.asked_run import DAG_ID, POLICY_FILE, AskedRun, without_steps
 from tests.unit.gates.fixtures import house, ledger, make_run, run, sqlite_template, store
 from tests.unit.services.open_runs import DAG_RUN, Opener
 
@@ -47,7 +47,7 @@ def installation(house: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(name, value)
     policies = tmp_path / "policies"
     policies.mkdir()
-    (policies / "demo.toml").write_text(POLICY_FILE.read_text())
+    (policies / "demo.toml").write_text(without_steps(POLICY_FILE.read_text()))
     return house
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.seeded_run import SNAPSHOT, SOURCE, _Run
+from tests.unit.gates.asked_run import without_steps
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
@@ -25,8 +26,8 @@ UID = "run_019a0000-0000-7000-8000-0000000000{:02d}"
 
 
 def demo_policy() -> LoadedPolicy:
-    """The demo project's policy as its file says."""
-    return parse_policy(POLICY_FILE.read_bytes(), name="demo.toml")
+    """The demo project's policy as its file says, without the steps of processing: seeded runs have none."""
+    return parse_policy(without_steps(POLICY_FILE.read_text()).encode(), name="demo.toml")
 
 
 @dataclass
