@@ -18,7 +18,7 @@ from tests.support.rounds import rounds
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import BLOCK, workers
-from pretrain_archive.data.manifest import build
+from pretrain_archive.data.building import build
 from pretrain_archive.data.tree import FolderTree
 
 MIB = 1 << 20

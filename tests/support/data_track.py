@@ -8,8 +8,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive.data.lines import with_header
+from pretrain_archive.data.manifest import Header
+from pretrain_archive.data.snapshots import manifest_key
 from pretrain_archive.domain.identity import new_id
+from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.records import Actor, Origin
+from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.factory import open_ledger
 
 ACTOR = Actor(type="task", name="pretraining_reference.snapshot")
@@ -59,3 +64,20 @@ def new_ledger(folder: Path):
     return open_ledger(
         f"sqlite:///{folder / 'ledger.db'}", signing_key=folder / "key.pem", anchors=[], create=True
     )
+
+
+def fake_version(store: Any, number: int, *, files: int, turned: int) -> SnapshotCreated:
+    """A version of ``files`` entries that were never read: ``turned`` is the folder that all of them lie in."""
+    lines = (
+        canonical_bytes({"path": f"{turned}/{n:08d}.jsonl", "size": n + 1, "sha256": f"sha256:{n:064x}"})
+        + b"\n"
+        for n in range(files)
+    )
+    size = files * (files + 1) // 2
+    stream, digest = with_header(Header(files=files, links=0, total_bytes=size).line(), lines)
+    with stream:
+        store.put_if_absent(manifest_key(digest), stream)
+    return SnapshotCreated(
+        name="fake", version=number + 1, manifest_digest=digest, manifest_uri="", file_count=files,
+        total_bytes=size, parent=None, unchanged=False, mode="reference",
+    )  # fmt: skip

@@ -28,11 +28,14 @@ class Filter:
 
     def enters(self, folder: bytes) -> bool:
         """Whether to look into ``folder`` (path relative to the root)."""
-        return not _matches(self._exclude, folder)
+        return not (self._exclude and _matches(self._exclude, folder))
 
     def takes(self, path: bytes) -> bool:
         """Whether the file at ``path`` (relative to the root) belongs."""
-        return not _matches(self._exclude, path) and (not self._include or _matches(self._include, path))
+        # Most filters are empty, and are asked for each of very many files.
+        if self._exclude and _matches(self._exclude, path):
+            return False
+        return not self._include or _matches(self._include, path)
 
 
 def _matches(patterns: Sequence[tuple[bool, re.Pattern[bytes]]], path: bytes) -> bool:

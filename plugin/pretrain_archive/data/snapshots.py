@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import BinaryIO, Literal
 
 from pretrain_archive.data import layout
+from pretrain_archive.data.building import build
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.keeping import Copier, prove
-from pretrain_archive.data.manifest import Built, Entry, build, read_entries
+from pretrain_archive.data.manifest import Built, Entry, read_entries
 from pretrain_archive.data.merging import merge
 from pretrain_archive.data.tree import Place, tree_of
 from pretrain_archive.domain.errors import ArchiveError, InputError

@@ -91,8 +91,11 @@ def path_to_text(raw: bytes) -> str:
     UTF-8 names stay readable; ``%``, control characters and bytes that are not UTF-8 become ``%XX``, so
     two different names never look the same and every name fits JSON, SQL, XCom and a log line.
     """
+    decoded = raw.decode("utf-8", "surrogateescape")
+    if "%" not in decoded and decoded.isprintable():
+        return decoded
     out: list[str] = []
-    for char in raw.decode("utf-8", "surrogateescape"):
+    for char in decoded:
         code = ord(char)
         if 0xDC80 <= code <= 0xDCFF:
             out.append(f"%{code - 0xDC00:02X}")
@@ -105,9 +108,11 @@ def path_to_text(raw: bytes) -> str:
 
 def text_to_path(text: str) -> bytes:
     """Undo :func:`path_to_text`; raise ``ValueError`` on a broken escape."""
+    encoded = text.encode("utf-8")
+    if b"%" not in encoded:
+        return encoded
     raw = bytearray()
     at = 0
-    encoded = text.encode("utf-8")
     while at < len(encoded):
         if encoded[at] == 0x25:
             pair = encoded[at + 1 : at + 3]
