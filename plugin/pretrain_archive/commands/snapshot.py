@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -136,3 +137,29 @@ def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str 
         if (record.payload["name"], record.payload["version"]) == (name, number):
             return str(record.payload["manifest_digest"])
     return None
+
+
+@command(app)
+def croissant(
+    snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
+    store: Store = "",
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there, not to the terminal.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Describe a snapshot as Croissant 1.1 JSON-LD, with licence and rights where they are recorded."""
+    from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
+    from pretrain_archive.ledger.factory import NoLedgerError  # noqa: PLC0415
+    from pretrain_archive.services import describing  # noqa: PLC0415
+
+    name, version = parse_snapshot(snapshot)
+    try:
+        ledger = services.open_ledger(create=False)
+    except NoLedgerError:
+        ledger = None
+    document = describing.croissant(ledger, open_store(store), name, version)
+    text = json.dumps(document, ensure_ascii=False, indent=1)
+    if output is None:
+        answer(document, [text], as_json=as_json)
+    output.write_text(text + "\n", encoding="utf-8")
+    answer({"output": str(output), "conforms_to": document["conformsTo"]}, [str(output)], as_json=as_json)

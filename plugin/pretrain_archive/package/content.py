@@ -16,6 +16,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.package.crate import crate_metadata
+from pretrain_archive.package.data_parts import about_data
 from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items, worst
@@ -54,7 +55,7 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
     items = evidence_items(view)
     verdict = worst([*(item.verdict for item in items), *(r.verdict for r in evidence.references)])
     parts = [Part(path=record_path(record), data=record.stored) for record in view.records]
-    parts += [*evidence.parts, *extra]
+    parts += [*evidence.parts, *about_data(store, view), *extra]
     parts.append(Part(path="evidence/items.json", data=pretty({"items": [item.to_dict() for item in items]})))
     listing = {"format": REFERENCES_FORMAT, "references": [r.to_dict() for r in evidence.references]}
     parts.append(Part(path="references.json", data=pretty(listing)))
