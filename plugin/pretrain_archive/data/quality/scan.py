@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
@@ -124,7 +125,7 @@ class _Run:
             meta = json.loads((self.folder / f"{name}.json").read_bytes())
         except (FileNotFoundError, ValueError):
             return False
-        if meta["crashed"]:
+        if meta["crashed"] or not all((self.folder / f"{name}.{end}").exists() for end in self._ends()):
             return False
         feed = _Feed(job, self)
         for blocks in feed:
@@ -145,14 +146,16 @@ class _Run:
         if not part.whole:
             divided = {"path": part.shard.path, "start": part.start, "lines": feed.lines}
         more = {"content": feed.digest.hexdigest(), "divided": divided, "crashed": bool(skipped)}
-        ends = ["parquet", *(["sketch"] if self.measures.near_duplicates is not None else [])]
-        for end in ends:
+        for end in self._ends():
             _keep(Path(f"{stem}.{end}.tmp"), Path(f"{stem}.{end}"))
         # The last of the files makes the result valid.
         file = Path(f"{stem}.json.tmp")
         file.write_text(json.dumps(answer["meta"] | more))
         _keep(file, Path(f"{stem}.json"))
         return dict(answer["use"])
+
+    def _ends(self) -> list[str]:
+        return ["parquet", *(["sketch"] if self.measures.near_duplicates is not None else [])]
 
 
 class _Feed:
@@ -183,7 +186,9 @@ class _Feed:
 
 
 def _keep(written: Path, target: Path) -> None:
-    """Give a complete file its name."""
+    """Give a complete file its name; what it holds is on the disk before, should the power fail."""
+    with written.open("rb") as stream:
+        os.fsync(stream.fileno())
     written.replace(target)
 
 

@@ -26,6 +26,7 @@ LISTED = 200
 DOMAINS = 100_000
 """Domains that are counted apart; documents of further ones are counted under an empty name."""
 
+_PLACE = re.compile(r"(?<![\w-])\d+\b")
 _NAMES = list(BASE)
 _DOMAIN, _BYTES, _TOKENS, _NUL = (_NAMES.index(name) for name in ("domain", "bytes", "tokens", "nul"))
 
@@ -107,7 +108,7 @@ class Chunk:
         self._counts["broken"] += 1
         self._counts["broken_files"] += not unit.line
         # Numbers in a reason are places: without them there are few reasons, however many faults.
-        self._reasons[re.sub(r"\d+", "N", unit.reason)] += 1
+        self._reasons[_PLACE.sub("N", unit.reason)] += 1
         self._find("broken", unit, reason=unit.reason)
 
     def _located(self, unit: Text, places: Places) -> None:
