@@ -163,7 +163,7 @@ class _Run:
                     training_type="pre-training",
                     objective=objective,
                     origin_class="open licence",
-                    intended_use="Internal research on archive procedures; not for production",
+                    intended_use="research",
                     acceptance_metric="bits_per_byte",
                     acceptance_limit=4.2,
                 ),

@@ -179,6 +179,8 @@ GATES: dict[str, tuple[str, str]] = {
     "item.run.summary": ("What was asked for", "请求内容"),
     "item.run.people": ("Responsible people", "责任人"),
     "item.data.source": ("Data source and licence", "数据源与许可证"),
+    "item.data.rights": ("Rights to the data", "数据权利"),
+    "item.data.access": ("Who reads the data", "数据读取者"),
     "item.data.quality": ("Data quality", "数据质量"),
     "item.data.snapshot": ("Data snapshot", "数据快照"),
     "item.compute.configuration": ("Configuration and environment", "配置与环境"),

@@ -14,6 +14,7 @@ from tests.support.seeded_run import seed_run
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.package.items import evidence_items
 from pretrain_archive.storage.files import FileStore
 
@@ -32,7 +33,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> RunView:
     folder = tmp_path_factory.mktemp("run")
     ledger = memory_ledger()
     run_uid = seed_run(ledger, FileStore(folder / "store"), folder)
-    return RunView.of(run_uid, ledger.records(streams=[run_uid]))
+    return with_sources(ledger, RunView.of(run_uid, ledger.records(streams=[run_uid])))
 
 
 def verdicts(view: RunView) -> dict[str, str]:
@@ -48,12 +49,14 @@ def altered(view: RunView, kind: str, change: Callable[[dict[str, Any]], None]) 
     change(payload)
     fields = {name: getattr(records[at], name) for name in Record.__slots__}
     records[at] = Record(**{**fields, "payload": payload})
-    return RunView.of(view.run_uid, records)
+    return RunView.of(view.run_uid, records, view.around)
 
 
 def without(view: RunView, *kinds: str) -> RunView:
     """The view without some kinds."""
-    return RunView.of(view.run_uid, [record for record in view.records if record.kind not in kinds])
+    return RunView.of(
+        view.run_uid, [record for record in view.records if record.kind not in kinds], view.around
+    )
 
 
 @pytest.mark.requirement("R143", "R142", "R146")
@@ -61,7 +64,9 @@ def test_complete_run_has_every_item_verified(full: RunView) -> None:
     """Three tracks, three gates, the ten items and the origin: all present, all verified, each by a check."""
     items = evidence_items(full)
 
-    assert TEN | TRACKS_AND_GATES | {"data.source", "data.quality"} == {item.id for item in items}
+    assert TEN | TRACKS_AND_GATES | {"data.source", "data.quality", "data.rights", "data.access"} == {
+        item.id for item in items
+    }
     assert {Verdict.VERIFIED} == {item.verdict for item in items}
     assert all(item.check and item.checked_at for item in items)
     assert items == evidence_items(full)

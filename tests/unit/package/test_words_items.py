@@ -15,6 +15,7 @@ from tests.unit.package.test_items import altered, without
 from pretrain_archive import package
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
+from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items
 from pretrain_archive.package.words_items import SENTENCES, chinese
@@ -25,7 +26,7 @@ HAN = re.compile(r"[\u4e00-\u9fff]")
 MODULES = sorted(path for path in FOLDER.glob("items*.py"))
 SAID = {"hint", "check", "text", "access"}
 DATA = {"run.summary", "data.source", "data.snapshot", "compute.configuration", "artifact.candidate"}
-DATA |= {"artifact.evaluation", "artifact.retention"}
+DATA |= {"artifact.evaluation", "artifact.retention", "data.access"}
 """Items whose verified result is data of the run alone."""
 
 
@@ -35,7 +36,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> RunView:
     folder = tmp_path_factory.mktemp("run")
     ledger = memory_ledger()
     run_uid = seed_run(ledger, FileStore(folder / "store"), folder)
-    return RunView.of(run_uid, ledger.records(streams=[run_uid]))
+    return with_sources(ledger, RunView.of(run_uid, ledger.records(streams=[run_uid])))
 
 
 def sentences(path: Path) -> list[str]:
