@@ -83,7 +83,7 @@ class Quality(_Part):
     spark_master: str = "local[*]"
     limits: dict[str, float] = {}
     severities: dict[str, Literal["blocking", "advisory"]] = {}
-    mixture_unit: Literal["tokens", "bytes"] = "bytes"
+    mixture_unit: Literal["tokens", "bytes"] = "tokens"
     text_field: str = Field(min_length=1, default="text")
     benchmarks: dict[str, str] = {}
     languages: list[str] = []
@@ -118,6 +118,7 @@ class Data(_Part):
 
     usage_scope: list[str] = Field(min_length=1)
     snapshot_mode: Literal["copy", "reference", "recipe"] = "copy"
+    incremental: Literal["off", "stamps"] = "off"
     validation_fraction: float = Field(gt=0, lt=1)
     split_seed: int = 0
     max_exact_duplicate_rate: float = Field(ge=0, le=1)

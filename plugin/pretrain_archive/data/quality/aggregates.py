@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-SHARD, DOMAIN, LANGUAGE = "path", "domain", "language"
+SHARD, DOMAIN = "path", "domain"
+LANGUAGES = ("language_known", "language")
+"""The column of languages: those that were identified, else those that are declared."""
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "personal_data": ("email", "ipv4", "ipv6", "phone"),
+    "identity_numbers": ("card", "iban", "cn_resident_id", "us_ssn", "national_id"),
+    "secrets": ("secret",),
+    "forbidden_terms": ("forbidden_term",),
+}
+"""Kinds of sensitive findings that one rule looks at together: as the rate of documents that hold one."""
+
+SENSITIVE = "sensitive_"
+MARKED = {"duplicate": "exact_duplicates", "near_duplicate": "near_duplicates", "contaminated": "benchmarks"}
+"""Columns that mark documents, and the gate that counts them."""
 
 RATIO_BINS = 20
 SIZE_BINS = 32
@@ -46,6 +60,7 @@ NAMED = {
     "parent_overlap_rate", "contaminated_documents", "validation_overlap", "undeclared_share", "not_read_rate",
     "labels_undefined_rate", "labels_largest_share", "labels_smallest_share", "labels_reviewed",
     "labels_agreement",
+    *(f"{name}_rate" for name in GROUPS),
 }  # fmt: skip
 PREFIXES = ("share:", "sensitive:", "language:", "contamination:")
 
@@ -60,7 +75,8 @@ class Summary:
     """Everything that batches of documents add up to.
 
     ``histograms`` has the counts of :data:`CHARTS`, then the numbers of missing and of not finite values; ``faults``
-    (judged, faulty) per threshold; ``domains`` documents, bytes and tokens; ``blame`` rule → (shards, domains) counters
+    (judged, faulty) per threshold; ``sensitive`` (findings, documents) per kind; ``exposed`` documents per group of
+    kinds;  ``domains`` documents, bytes and tokens; ``blame`` rule → (shards, domains) counters
     of the rows that fail it.
     """
 
@@ -70,6 +86,9 @@ class Summary:
     faults: dict[str, list[int]] = field(default_factory=dict)
     domains: dict[str, list[int]] = field(default_factory=dict)
     languages: Counter[str] = field(default_factory=Counter)
+    labels: Counter[str] = field(default_factory=Counter)
+    sensitive: dict[str, list[int]] = field(default_factory=dict)
+    exposed: dict[str, list[int]] = field(default_factory=dict)
     shards: dict[str, Counter[str]] = field(default_factory=dict)
     regions: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -81,10 +100,13 @@ class Summary:
             (self.histograms, other.histograms),
             (self.faults, other.faults),
             (self.domains, other.domains),
+            (self.sensitive, other.sensitive),
+            (self.exposed, other.exposed),
         ):
             for name, counts in theirs.items():
                 mine[name] = [a + b for a, b in zip(mine.get(name, [0] * len(counts)), counts, strict=True)]
         self.languages.update(other.languages)
+        self.labels.update(other.labels)
         for counters, more in ((self.shards, other.shards), (self.regions, other.regions)):
             for name, counter in more.items():
                 counters.setdefault(name, Counter()).update(counter)
@@ -97,7 +119,7 @@ class Summary:
     def from_json(cls, value: Mapping[str, Any]) -> Summary:
         """The summary of :meth:`to_json`."""
         made = cls(**{name: value[name] for name in cls.__slots__})
-        made.languages = Counter(made.languages)
+        made.languages, made.labels = Counter(made.languages), Counter(made.labels)
         made.shards = {name: Counter(counts) for name, counts in made.shards.items()}
         made.regions = {name: Counter(counts) for name, counts in made.regions.items()}
         return made
@@ -118,7 +140,8 @@ class Plan:
 
     def names(self) -> list[str]:
         """The measured columns that the sum needs."""
-        wanted = {SHARD, DOMAIN, LANGUAGE, "bytes", "tokens", *CHARTS, "duplicate"}
+        wanted = {SHARD, DOMAIN, *LANGUAGES, "label", "bytes", "tokens", *CHARTS, *MARKED}
+        wanted |= {name for name in self.columns if name.startswith(SENSITIVE)}
         wanted |= {t.column for t in self.thresholds} | {t.where.column for t in self.thresholds if t.where}
         wanted |= {r.column for r in self.rules} | {r.where.column for r in self.rules if r.where}
         return sorted(wanted & self.columns)
@@ -139,6 +162,8 @@ class Plan:
 
 def summarise(table: pa.Table, plan: Plan) -> Summary:
     """The summary of one batch of documents."""
+    import numpy as np  # noqa: PLC0415
+
     made = Summary(rows=table.num_rows)
     table, made.faults = with_faults(table, plan.usable())
     present = set(table.column_names)
@@ -148,11 +173,20 @@ def summarise(table: pa.Table, plan: Plan) -> Summary:
     if "faults_cleanliness" in present:
         made.unclean = int((numbers(table, "faults_cleanliness") > 0).sum())
     _domains(table, made)
-    if LANGUAGE in present:
-        made.languages = Counter(_tally(table, LANGUAGE, None))
+    if column := next((name for name in LANGUAGES if name in present), None):
+        made.languages = Counter(_tally(table, column, None))
+    if "label" in present:
+        made.labels = Counter(_tally(table, "label", None))
+    _sensitive(table, made)
     masks = {rule.id: mask for rule in plan.rules if (mask := failing(table, rule)) is not None}
-    if "duplicate" in present:
-        masks["exact_duplicates"] = numbers(table, "duplicate") > 0
+    masks |= {gate: numbers(table, name) > 0 for name, gate in MARKED.items() if name in present}
+    masks |= {
+        name: np.any(
+            [numbers(table, SENSITIVE + kind) > 0 for kind in kinds if SENSITIVE + kind in present], axis=0
+        )
+        for name, kinds in GROUPS.items()
+        if any(SENSITIVE + kind in present for kind in kinds)
+    }
     for name, mask in masks.items():
         if mask.any():
             made.blamed(name, _tally(table, SHARD, mask), _tally(table, DOMAIN, mask))
@@ -182,9 +216,7 @@ def with_faults(table: pa.Table, thresholds: Sequence[Threshold]) -> tuple[pa.Ta
     judged: dict[str, Any] = {}
     found: dict[str, list[int]] = {}
     for threshold in thresholds:
-        values = numbers(table, threshold.column)
-        asked = ~np.isnan(values) & within(table, threshold.where)
-        broken = asked & outside(values, threshold.min, threshold.max)
+        asked, broken = _judged(table, threshold)
         group = threshold.group
         counts[group] = counts.get(group, np.zeros(table.num_rows, dtype=np.int32)) + broken
         judged[group] = judged.get(group, np.zeros(table.num_rows, dtype=bool)) | asked
@@ -192,6 +224,19 @@ def with_faults(table: pa.Table, thresholds: Sequence[Threshold]) -> tuple[pa.Ta
     for group, column in counts.items():
         table = table.append_column(f"faults_{group}", pa.array(column, mask=~judged[group]))
     return table, found
+
+
+def beyond(table: pa.Table, threshold: Threshold) -> Mask:
+    """Which documents break a threshold."""
+    return _judged(table, threshold)[1]
+
+
+def _judged(table: pa.Table, threshold: Threshold) -> tuple[Mask, Mask]:
+    import numpy as np  # noqa: PLC0415
+
+    values = numbers(table, threshold.column)
+    asked = ~np.isnan(values) & within(table, threshold.where)
+    return asked, asked & outside(values, threshold.min, threshold.max)
 
 
 def failing(table: pa.Table, rule: Rule) -> Mask | None:
@@ -277,6 +322,21 @@ def _domains(table: pa.Table, made: Summary) -> None:
                 for name in ("bytes", "tokens")
             ),
         ]
+
+
+def _sensitive(table: pa.Table, made: Summary) -> None:
+    """Findings and documents per kind, and documents per group of kinds."""
+    import numpy as np  # noqa: PLC0415
+
+    holds = {}
+    for name in table.column_names:
+        if name.startswith(SENSITIVE):
+            kind, values = name.removeprefix(SENSITIVE), np.nan_to_num(numbers(table, name))
+            holds[kind] = values > 0
+            made.sensitive[kind] = [int(values.sum()), int(holds[kind].sum())]
+    for group, kinds in GROUPS.items():
+        if measured := [holds[kind] for kind in kinds if kind in holds]:
+            made.exposed[group] = [int(np.any(measured, axis=0).sum())]
 
 
 def _tally(table: pa.Table, name: str, mask: Mask | None) -> dict[str, int]:

@@ -9,29 +9,24 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress
-from pretrain_archive.data.quality.aggregates import Plan
+from pretrain_archive.data.quality.asking import Source, asked_suite, folders_of, measures_of, present_of
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.quality.expectations import check_rules
+from pretrain_archive.data.quality.facts import Inputs
 from pretrain_archive.data.quality.judging import payload_gates
-from pretrain_archive.data.quality.reporting import (
-    Asked,
-    judge,
-    moved,
-    report_of,
-    rules_over_rows,
-    validation_of,
-)
-from pretrain_archive.data.quality.suite import Limits, Suite
-from pretrain_archive.data.quality.suite_files import load_suite, read_suite
-from pretrain_archive.data.quality.tables import facts_of
+from pretrain_archive.data.quality.reporting import Asked, judge, moved, report_of, validation_of
+from pretrain_archive.data.quality.suite import Limits
 from pretrain_archive.data.shards import of_path, of_snapshot
 from pretrain_archive.data.snapshots import snapshot_ref
 from pretrain_archive.domain.identity import Ref, path_to_text
@@ -61,6 +56,22 @@ class QualityResult:
         return {name: fields[name] for name in names} | {name: self.report[name] for name in more}
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compared:
+    """What the data are held against beside the suite's limits.
+
+    ``others`` are sets that must not be in the data and ``parent`` is an earlier version, each as a function that lists
+    its files; ``before`` is the report of that version. ``numbers`` are aggregates that were counted elsewhere (labels,
+    their review) and ``present`` what rules may need because of them.
+    """
+
+    others: Mapping[str, Source] | None = None
+    parent: Source | None = None
+    before: Mapping[str, Any] | None = None
+    numbers: Mapping[str, float] | None = None
+    present: frozenset[str] = frozenset()
+
+
 def check_quality(
     store: ObjectStore | None,
     *,
@@ -72,44 +83,63 @@ def check_quality(
     exclude: Sequence[str] = (),
     suite_file: Path | None = None,
     quality: Quality | None = None,
-    text_field: str | None = None,
-    before: Mapping[str, Any] | None = None,
+    compared: Compared = Compared(),  # noqa: B008 - frozen
     language: str = "en",
+    work: Path | None = None,
     progress: Progress | None = None,
 ) -> QualityResult:
     """Read every document of ``snapshot`` (or of the files at ``path``) and judge the gates.
 
-    ``quality`` is the policy's section; ``suite_file`` replaces its suite. ``before`` is the report of an earlier
-    snapshot to compare with. Report, page and evidence are kept in ``store`` under their digests; without a store they
-    are only returned. Raises ``InputError`` for a bad suite and ``SourceError`` for data that cannot be read;
-    everything else is a gate that failed.
+    ``quality`` is the policy's section; ``suite_file`` replaces its suite. Report, page and evidence are kept in
+    ``store`` under their digests; without a store they are only returned. ``work`` is a folder for what is measured,
+    from which a killed check goes on. Raises ``InputError`` for a bad suite and ``SourceError`` for data that cannot be
+    read; everything else is a gate that failed.
     """
     settings = quality or Quality()
-    suite = limits.apply(_suite(settings, suite_file))
+    suite = asked_suite(settings, limits, suite_file)
     check_rules(suite.rules)
     subject: Ref | None = None
     if snapshot is not None and store is not None:
         subject = snapshot_ref(snapshot)
         about = f"{subject.id}@{subject.version}"
-        shards: Iterable[Shard] = (shard for _, shard in of_snapshot(store, snapshot, source_root))
+        shards: Source = partial(_of_snapshot, store, snapshot, source_root)
     else:
         root = os.path.realpath(os.fsencode(path or "."))
         about = path_to_text(root)
-        shards = of_path(root, Filter(include=tuple(include), exclude=tuple(exclude)))
-    facts, plan = facts_of(shards, suite, text_field or settings.text_field, progress)
+        shards = partial(of_path, root, Filter(include=tuple(include), exclude=tuple(exclude)))
+    others = {**folders_of(settings.benchmarks), **(compared.others or {})}
     asked = Asked(
         about=about,
         suite=suite,
         mixture=limits.mixture,
         unit=settings.mixture_unit,
-        present=_present(settings),
+        present=present_of(settings, others=bool(others), parent=compared.parent is not None) | compared.present,
+        computed_on=settings.engine,
+        numbers=compared.numbers or {},
     )
-    gates, unasked, answers = judge(facts, asked, plan)
-    report = report_of(facts, asked, plan, gates, unasked)
+    with _folder(work) as folder:
+        inputs = Inputs(
+            shards=shards, measures=measures_of(settings), suite=suite, work=folder, others=others,
+            parent=compared.parent, progress=progress, master=settings.spark_master,
+        )  # fmt: skip
+        report, validation = _judged(inputs, asked, compared.before)
+    return _kept(store, report, validation, language, subject)
+
+
+def _judged(
+    inputs: Inputs, asked: Asked, before: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report and the library's own result; what was measured is read from the working folder."""
+    if asked.computed_on == "spark":
+        from pretrain_archive.data.quality.engine_spark import measure_spark as measure  # noqa: PLC0415
+    else:
+        from pretrain_archive.data.quality.engine_local import measure_local as measure  # noqa: PLC0415
+    with measure(inputs) as (facts, plan):
+        gates, unasked, answers = judge(facts, asked, plan)
+        report = report_of(facts, asked, plan, gates, unasked)
     if before is not None:
         report["moved"] = moved(before, report)
-    validation = validation_of(answers, report["suite_digest"])
-    return _kept(store, report, validation, language, subject)
+    return report, validation_of(answers, report["suite_digest"])
 
 
 def record_quality(
@@ -141,16 +171,21 @@ def record_quality(
     return QualityReported(**ledger.append([draft])[0].payload)
 
 
-def _suite(settings: Quality, file: Path | None) -> Suite:
-    if file is not None:
-        return read_suite(file, profile=settings.profile)
-    return load_suite(settings.suite, profile=settings.profile)
+def _of_snapshot(
+    store: ObjectStore, snapshot: SnapshotCreated, source_root: str | bytes | None
+) -> Iterator[Shard]:
+    return (shard for _, shard in of_snapshot(store, snapshot, source_root))
 
 
-def _present(settings: Quality) -> frozenset[str]:
-    """What a check has that a rule may need."""
-    has = {"languages": settings.languages, "terms": settings.forbidden_terms}
-    return frozenset(name for name, value in has.items() if value)
+@contextmanager
+def _folder(work: Path | None) -> Iterator[Path]:
+    """The working folder: the given one stays for the next try, else one that is taken away."""
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
+        yield work
+        return
+    with tempfile.TemporaryDirectory(prefix="pretrain-archive-quality-") as name:
+        yield Path(name)
 
 
 def _kept(
@@ -193,7 +228,6 @@ def _kept(
 
 def _put(store: ObjectStore | None, raw: bytes, ending: str) -> tuple[str, str]:
     """Keep bytes under their digest; where they are (empty without a store) and the digest."""
-
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
     key = layout.content_key("reports", digest, ending)
     if store is None:

@@ -1,120 +1,243 @@
-"""One machine: documents are measured by the scan, judged in batches as data frames, in bounded memory."""
+"""One machine: the scan measures every document, sketches are searched for near duplicates, and all is summed up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.quality.aggregates import Plan, within, with_faults
-from pretrain_archive.data.quality.expectations import Answer, Validator
-from pretrain_archive.data.quality.suite import Rule, Where
+from pretrain_archive.data.quality.aggregates import Plan, Summary, beyond, summarise, total
+from pretrain_archive.data.quality.facts import EXAMPLES, Facts, Inputs
+from pretrain_archive.data.quality.fields import field_batches
+from pretrain_archive.data.quality.judge_local import LocalJudge
+from pretrain_archive.data.quality.neardup.search import NearDuplicates, Overlap, find, overlap
+from pretrain_archive.data.quality.scan import Measures, Scan, scan
+from pretrain_archive.data.quality.tables import Documents, twins_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import numpy as np
+    from numpy.typing import NDArray
 
-Batches = Callable[[Sequence[str]], Iterator["pa.Table"]]
-"""Named columns of all documents, batch by batch."""
-
-ROWS = 1 << 18
-"""Documents that are judged at once."""
+ROW_BITS = 32
+"""A document's number in a sketch: the ordinal of its job, then its row in so many bits."""
 
 
-class LocalJudge:
-    """Judges rules with Great Expectations over pandas frames.
+@contextmanager
+def measure_local(inputs: Inputs) -> Iterator[tuple[Facts, Plan]]:
+    """Measure everything on this machine; what was measured can be judged inside the ``with`` block."""
+    found = scan(
+        inputs.shards(), measures=inputs.measures, work=inputs.work / "scan", progress=inputs.progress
+    )
+    documents = Documents(scan=found)
+    examples: dict[str, Sequence[Mapping[str, Any]]] = _listed(found)
+    duplicates = _exact(documents, examples)
+    near = _near(documents, inputs, examples)
+    contamination, numbers = _compared(documents, inputs)
+    plan = Plan(
+        thresholds=inputs.suite.thresholds,
+        rules=tuple(rule for rule in inputs.suite.rules if rule.table == "documents" and rule.rows),
+        columns=documents.columns,
+    )
+    summary = total(summarise(table, plan) for table in documents.batches(plan.names()))
+    examples["unclean_documents"] = unclean(documents, plan) if summary.unclean else []
+    totals = found.totals
+    blame_findings(summary, found.findings())
+    facts = Facts(
+        judge=LocalJudge(documents.batches, plan, fields=field_batches(inputs.shards)),
+        summary=summary,
+        columns=documents.columns,
+        files=totals.files,
+        documents=totals.documents,
+        total_bytes=totals.bytes,
+        empty=totals.empty,
+        broken=totals.broken,
+        exact_duplicates=duplicates,
+        not_read=totals.not_read,
+        near=near,
+        contamination=contamination,
+        sensitive={kind: counts[0] for kind, counts in summary.sensitive.items()},
+        numbers=numbers,
+        examples=examples,
+    )
+    yield facts, plan
 
-    Rules over rows are judged batch by batch and counted together; other expectations over documents see their
-    columns whole. ``fields`` gives the batches of the data's own fields.
-    """
 
-    def __init__(self, batches: Batches, plan: Plan, *, fields: Batches | None = None) -> None:
-        self._batches, self._plan, self._fields = batches, plan, fields
+def blame_findings(summary: Summary, findings: Iterable[Mapping[str, Any]]) -> None:
+    """Where broken records lie, as far as they are listed."""
+    from pretrain_archive.data.quality.readers.base import domain_of  # noqa: PLC0415
 
-    def __call__(self, rules: Sequence[Rule], aggregates: Mapping[str, float]) -> dict[str, Answer]:
-        """Answers by rule id; a rule whose column is in no table has none."""
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
+    paths = Counter(str(one["path"]) for one in findings if one["kind"] == "broken")
+    domains: Counter[str] = Counter()
+    for path, count in paths.items():
+        domains[domain_of(path)] += count
+    if paths:
+        summary.blamed("format", paths, domains)
 
-        validator = Validator("pandas")
-        answers = {
-            rule.id: Answer(rule=rule) for rule in rules if _known(rule, self._plan, aggregates, self._fields)
+
+def unclean(documents: Documents, plan: Plan) -> list[dict[str, Any]]:
+    """The first unclean documents: where they are, and which thresholds they break."""
+    thresholds = [one for one in plan.usable() if one.group == "cleanliness"]
+    names = {one.column for one in thresholds} | {one.where.column for one in thresholds if one.where}
+    listed: list[dict[str, Any]] = []
+    for table in documents.batches([*sorted({"path", "line"} | names)]):
+        broken = {one.id: beyond(table, one) for one in thresholds}
+        for row in sum(broken.values()).nonzero()[0]:
+            place = table.slice(int(row), 1).select(["path", "line"]).to_pylist()[0]
+            reasons = [name for name, mask in broken.items() if mask[row]]
+            listed.append({"file": place["path"], "line": place["line"], "reasons": reasons})
+            if len(listed) >= EXAMPLES:
+                return listed
+    return listed
+
+
+def near_report(found: NearDuplicates, exact: int) -> dict[str, Any]:
+    """What a report tells of near duplicates; documents that equal an earlier one byte by byte are left to the exact."""
+    told = found.to_json()
+    told.pop("examples")
+    bars = told.pop("histogram")
+    return told | {
+        "documents": found.dropped - exact,
+        "searched": found.documents,
+        "jaccard": [bar[2] for bar in bars],
+    }
+
+
+def _listed(found: Scan) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The scan's located findings by what a report calls them."""
+    names = {"broken": "format_errors", "oversized": "oversized", "nul": "nul"}
+    listed: dict[str, list[Mapping[str, Any]]] = {}
+    for one in found.findings():
+        kind = str(one["kind"])
+        if kind.startswith("sensitive_"):
+            place = {"kind": kind.removeprefix("sensitive_"), "offset": one.get("offset")}
+            listed.setdefault("sensitive", []).append({"file": one["path"], "line": one["line"], **place})
+        elif kind in names:
+            place = {"file": one["path"], "line": one["line"], "reason": one.get("reason", "")}
+            listed.setdefault(names[kind], []).append(place)
+    return {name: places[:EXAMPLES] for name, places in listed.items()}
+
+
+def _exact(documents: Documents, examples: dict[str, Sequence[Mapping[str, Any]]]) -> int:
+    """Mark documents whose bytes equal an earlier one's, and list some; their number."""
+    import numpy as np  # noqa: PLC0415
+
+    parts = [_digests(table["sha256"]) for table in documents.batches(["sha256"])]
+    digests = np.concatenate(parts) if parts else np.zeros((0, 2), np.uint64)
+    marks, twins = twins_of(digests)
+    documents.marks["duplicate"] = marks
+    places = _places(documents, {*twins, *twins.values()})
+    examples["exact_duplicates"] = [
+        {**places[row], "same_as": places[first]} for row, first in sorted(twins.items())
+    ]
+    return int(marks.sum())
+
+
+def _digests(column: Any) -> NDArray[np.uint64]:
+    import numpy as np  # noqa: PLC0415
+
+    raw = b"".join(map(_raw, column.chunks))
+    return np.frombuffer(raw, ">u8").astype(np.uint64).reshape(-1, 2)
+
+
+def _raw(chunk: Any) -> bytes:
+    """The bytes of a chunk of 16-byte values without a missing one."""
+    start = chunk.offset * 16
+    return bytes(chunk.buffers()[1][start : start + len(chunk) * 16])
+
+
+def _near(
+    documents: Documents, inputs: Inputs, examples: dict[str, Sequence[Mapping[str, Any]]]
+) -> dict[str, Any] | None:
+    """Search the sketches and mark documents that are like an earlier one without being equal to it."""
+    import numpy as np  # noqa: PLC0415
+
+    settings = inputs.measures.near_duplicates
+    duplicate = documents.marks["duplicate"]
+    if settings is None or not len(duplicate):
+        return None
+    found = find(documents.scan.sketches, settings, work=inputs.work / "near")
+    starts = _starts(documents.scan)
+    marks = np.zeros(len(duplicate), dtype=bool)
+    for number, _ in found.twins():
+        marks[_row(number, starts)] = True
+    marks &= ~duplicate
+    documents.marks["near_duplicate"] = marks
+    pairs = [one for one in found.examples if one.jaccard < 1]
+    rows = {_row(number, starts) for one in pairs for number in (one.first, one.second)}
+    places = _places(documents, rows)
+    examples["near_duplicates"] = [
+        {
+            **places[_row(one.second, starts)],
+            "same_as": places[_row(one.first, starts)],
+            "jaccard": round(one.jaccard, 4),
         }
-        asked = [rule for rule in rules if rule.id in answers]
-        row = [rule for rule in asked if rule.table == "aggregates"]
-        if row:
-            frame = pd.DataFrame({rule.column: [float(aggregates[rule.column])] for rule in row})
-            validator.validate(row, frame, answers)
-        for table, batches in (("documents", self._batches), ("fields", self._fields)):
-            if batches is not None:
-                self._judge([rule for rule in asked if rule.table == table], batches, validator, answers)
-        return {name: answer for name, answer in answers.items() if answer.results}
-
-    def _judge(
-        self, rules: Sequence[Rule], batches: Batches, validator: Validator, answers: dict[str, Answer]
-    ) -> None:
-        import pyarrow as pa  # noqa: PLC0415
-
-        by_row, whole = [r for r in rules if r.rows], [r for r in rules if not r.rows]
-        if by_row:
-            for table in batches(self._needed(by_row)):
-                self._frame(by_row, table, validator, answers)
-        if whole and (tables := list(batches(self._needed(whole)))):
-            self._frame(whole, pa.concat_tables(tables), validator, answers)
-
-    def _needed(self, rules: Sequence[Rule]) -> list[str]:
-        """The measured columns behind the rules: those of thresholds for a column of faults."""
-        wanted: set[str] = set()
-        for rule in rules:
-            wanted |= {rule.where.column} if rule.where else set()
-            group = rule.column.removeprefix("faults_")
-            if group == rule.column:
-                wanted |= {rule.column} if rule.column else set()
-            for threshold in self._plan.usable():
-                if threshold.group == group:
-                    wanted |= {threshold.column, *([threshold.where.column] if threshold.where else [])}
-        return sorted(wanted)
-
-    def _frame(
-        self, rules: Sequence[Rule], table: pa.Table, validator: Validator, answers: dict[str, Answer]
-    ) -> None:
-        present = set(table.column_names)
-        thresholds = [
-            t
-            for t in self._plan.usable()
-            if t.column in present and (t.where is None or t.where.column in present)
-        ]
-        groups = {rule.column for rule in rules}
-        table, _ = with_faults(table, [t for t in thresholds if f"faults_{t.group}" in groups])
-        for where, asked in by_condition(rules).items():
-            chosen = table if where is None else table.filter(_mask(table, where))
-            if chosen.num_rows:
-                names = sorted({rule.column for rule in asked if rule.column}) or table.column_names[:1]
-                validator.validate(asked, chosen.select(names).to_pandas(), answers)
+        for one in pairs
+    ]
+    return near_report(found, int(duplicate.sum()))
 
 
-def by_condition(rules: Sequence[Rule]) -> dict[Where | None, list[Rule]]:
-    """The rules that look at the same rows, together."""
-    grouped: dict[Where | None, list[Rule]] = {}
-    for rule in rules:
-        grouped.setdefault(rule.where, []).append(rule)
-    return grouped
+def _compared(documents: Documents, inputs: Inputs) -> tuple[list[dict[str, Any]] | None, dict[str, float]]:
+    """Documents of the data that are, or nearly are, in another set; None where there is none to compare with."""
+    import numpy as np  # noqa: PLC0415
+
+    settings = inputs.measures.near_duplicates
+    if settings is None or (not inputs.others and inputs.parent is None):
+        return None, {}
+    measures = Measures(
+        fields=inputs.measures.fields, heuristics=False, language="off", near_duplicates=settings
+    )
+    starts, rows = _starts(documents.scan), len(documents.marks["duplicate"])
+    marks = np.zeros(rows, dtype=bool)
+    told = []
+    for name, shards in inputs.others.items():
+        place = inputs.work / f"set-{len(told)}"
+        other = scan(shards(), measures=measures, work=place / "scan")
+        found = _overlap(other, documents.scan, settings, place)
+        for number, _ in found.twins():
+            marks[_row(number, starts)] = True
+        told.append(
+            {"name": name, "of": other.totals.documents, "documents": found.documents, "exact": found.exact}
+        )
+    documents.marks["contaminated"] = marks
+    numbers = {}
+    if inputs.parent is not None:
+        earlier = scan(inputs.parent(), measures=measures, work=inputs.work / "parent" / "scan")
+        found = _overlap(earlier, documents.scan, settings, inputs.work / "parent")
+        numbers["parent_overlap_rate"] = found.documents / rows if rows else 0.0
+    return told if inputs.others else None, numbers
 
 
-def in_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """A table in pieces of :data:`ROWS`."""
-    for start in range(0, table.num_rows, ROWS):
-        yield table.slice(start, ROWS)
+def _overlap(left: Scan, right: Scan, settings: Any, place: Path) -> Overlap:
+    return overlap(left.sketches, right.sketches, settings, work=place / "overlap")
 
 
-def _mask(table: pa.Table, where: Where) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
+def _starts(found: Scan) -> list[int]:
+    """The first row of each job's documents among all."""
+    starts = [0]
+    for table in found.batches(["bytes"]):
+        starts.append(starts[-1] + table.num_rows)
+    return starts
 
-    return pa.array(within(table, where))
+
+def _row(number: int, starts: Sequence[int]) -> int:
+    return starts[number >> ROW_BITS] + (number & ((1 << ROW_BITS) - 1))
 
 
-def _known(rule: Rule, plan: Plan, aggregates: Mapping[str, float], fields: Batches | None) -> bool:
-    if rule.table == "aggregates":
-        return rule.column in aggregates
-    if rule.table == "fields":
-        return fields is not None
-    groups = {f"faults_{threshold.group}" for threshold in plan.usable()}
-    wanted = {rule.column} | ({rule.where.column} if rule.where else set())
-    return wanted <= plan.columns | groups | {""}
+def _places(documents: Documents, rows: set[int]) -> dict[int, dict[str, Any]]:
+    """File and line of some documents."""
+    places: dict[int, dict[str, Any]] = {}
+    if not rows:
+        return places
+    wanted: Iterator[int] = iter(sorted(rows))
+    row, begin = next(wanted), 0
+    for table in documents.batches(["path", "line"]):
+        while row < begin + table.num_rows:
+            one = table.slice(row - begin, 1).to_pylist()[0]
+            places[row] = {"file": one["path"], "line": one["line"]}
+            if (following := next(wanted, None)) is None:
+                return places
+            row = following
+        begin += table.num_rows
+    return places

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
+from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.quality.aggregates import Summary
+from pretrain_archive.data.quality.asking import Source
 from pretrain_archive.data.quality.expectations import Answer
-from pretrain_archive.data.quality.suite import Rule
+from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.suite import Rule, Suite
 
 
 class Judge(Protocol):
@@ -17,6 +21,24 @@ class Judge(Protocol):
     def __call__(self, rules: Sequence[Rule], aggregates: Mapping[str, float]) -> dict[str, Answer]:
         """Answers by rule id; a rule whose column is in no table has none."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inputs:
+    """What is measured: the data's files, the measures and the suite that asks for them, and sets to compare with.
+
+    ``others`` are sets by name whose documents must not be in the data (benchmarks); ``parent`` is an earlier version
+    to compare with. ``work`` is a folder of this check alone; what a killed check left there is taken over.
+    """
+
+    shards: Source
+    measures: Measures
+    suite: Suite
+    work: Path
+    others: Mapping[str, Source] = field(default_factory=dict)
+    parent: Source | None = None
+    progress: Progress | None = None
+    master: str = "local[*]"
 
 
 @dataclass(kw_only=True, slots=True)

@@ -21,7 +21,7 @@ NOT_ASKED = {
     "labels": "no_labels",
     "terms": "no_terms",
     "review": "no_review",
-    "rows": "too_short",
+    "rows": "nothing_to_judge",
 }
 """What a rule needs → the reason that is told where a check has it not."""
 

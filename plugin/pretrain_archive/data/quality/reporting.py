@@ -33,6 +33,7 @@ class Asked:
     unit: str = "tokens"
     present: frozenset[str] = frozenset()
     computed_on: str = "local"
+    numbers: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -40,7 +41,7 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
     """The one row of numbers of the whole data set; what was not measured is not in it."""
     documents, broken = facts.documents, facts.broken
     units = documents + broken + facts.empty
-    numbers: dict[str, float] = {"documents": documents, "units": units, **facts.numbers}
+    numbers: dict[str, float] = {"documents": documents, "units": units, **facts.numbers, **asked.numbers}
     if documents + broken:
         numbers["format_error_rate"] = broken / (documents + broken)
     if units:
@@ -51,6 +52,7 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
         numbers["exact_duplicate_rate"] = facts.exact_duplicates / documents
         if facts.near is not None:
             numbers["near_duplicate_rate"] = facts.near["documents"] / documents
+        numbers |= {f"{group}_rate": counts[0] / documents for group, counts in facts.summary.exposed.items()}
     numbers |= {f"sensitive:{kind}": count for kind, count in facts.sensitive.items()}
     if facts.contamination is not None:
         numbers["contaminated_documents"] = sum(one["documents"] for one in facts.contamination)

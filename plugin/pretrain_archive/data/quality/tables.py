@@ -1,186 +1,154 @@
-"""Gather the units of all files into columns: one row a document, one a broken unit, one a domain.
+"""The tables that rules look at: documents with what was measured of them, and what follows from comparing them.
 
-The columns of :data:`DOCUMENT_COLUMNS` are what a suite of expectations can name. Memory grows with the
-number of documents (some 200 bytes each), never with their size.
+Columns of a scan are read when they are asked for; marks of duplicates are a bit a document. Batches come in the
+scan's order, so that the same data give the same tables for any number of processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.hashing import Progress
-from pretrain_archive.data.quality.aggregates import Plan, summarise, total
-from pretrain_archive.data.quality.documents import Shard, read_units
-from pretrain_archive.data.quality.engine_local import LocalJudge, in_batches
-from pretrain_archive.data.quality.facts import Facts
-from pretrain_archive.data.quality.suite import Suite
-from pretrain_archive.data.quality.documents import NO_DATA, Broken, Document, Unit
-from pretrain_archive.data.quality.statistics import Statistics
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from numpy.typing import NDArray
 
-EXAMPLES = 200
-"""How many faults of a kind a report lists; their number is always told."""
+    from pretrain_archive.data.quality.scan import Scan
 
-DOCUMENT_COLUMNS = (
-    "path",
-    "line",
-    "domain",
-    "sha256",
-    "bytes",
-    "characters",
-    "lines",
-    "longest_line",
-    "nul",
-    "control_characters",
-    "alphabetic_ratio",
-    "repetition_ratio",
-    "duplicate",
-    "clean",
-)
+    Mask = NDArray[np.bool_]
+
+ROWS = 1 << 18
+"""Documents that are judged at once."""
+
+TEXTS = ("path", "domain", "language", "label", "language_found")
+
+SURE = 0.5
+"""Probability from which an identified language counts."""
+
+DERIVED = {
+    "language_known": ("language_found", "language_score"),
+    "language_mismatch": ("language", "language_found", "language_score"),
+}
+"""Columns that follow from others of a document: the language where it is sure, and whether it is not the declared one."""
+
+MARKS = ("duplicate", "near_duplicate", "contaminated")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Cleanliness:
-    """What makes a document unclean. The defaults are wide: they find damage, not bad style.
+def document_columns() -> frozenset[str]:
+    """Every statistic of a document that a rule may name."""
+    from pretrain_archive.data.quality.scan_meter import columns_of  # noqa: PLC0415
+    from pretrain_archive.data.quality.scan_plan import Measures  # noqa: PLC0415
+    from pretrain_archive.data.quality.sensitive import Settings  # noqa: PLC0415
 
-    Gopher's rules (Rae et al. 2021, arXiv:2112.11446, table A1) drop documents with more than 30 % of
-    repeated lines; source code repeats far more, so only half and more counts here.
-    """
-
-    max_control_characters: int = 0
-    min_alphabetic_ratio: float = 0.1
-    max_repetition_ratio: float = 0.5
-    max_line_bytes: int = 100_000
-    ratios_from_bytes: int = 1000
-
-    def faults(self, found: Statistics) -> list[str]:
-        """Why a document is unclean, empty if it is clean. Ratios of short documents mean nothing."""
-        long = found.bytes >= self.ratios_from_bytes
-        tests = (
-            ("nul", found.nul > 0),
-            ("control characters", found.control_characters - found.nul > self.max_control_characters),
-            ("few letters", long and found.alphabetic_ratio < self.min_alphabetic_ratio),
-            ("repeated lines", long and found.repetition_ratio > self.max_repetition_ratio),
-            ("overlong line", found.longest_line > self.max_line_bytes),
-        )
-        return [name for name, broken in tests if broken]
+    measured = columns_of(Measures(sensitive=Settings()))
+    return frozenset({*measured, *DERIVED, *MARKS, "faults_cleanliness", "faults_style"})
 
 
-@dataclass(kw_only=True)
-class Tables:
-    """Columns and totals of everything that was read."""
+@dataclass(kw_only=True, slots=True)
+class Documents:
+    """The documents of a scan as batches of columns; ``marks`` are further columns, a bit a document."""
 
-    rules: Cleanliness = field(default_factory=Cleanliness)
-    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in DOCUMENT_COLUMNS})
-    shards: int = 0
-    empty: int = 0
-    broken: int = 0
-    duplicates: int = 0
-    unclean: int = 0
-    domains: dict[str, int] = field(default_factory=dict)
-    not_read: dict[str, int] = field(default_factory=dict)
-    broken_examples: list[dict[str, Any]] = field(default_factory=list)
-    duplicate_examples: list[dict[str, Any]] = field(default_factory=list)
-    unclean_examples: list[dict[str, Any]] = field(default_factory=list)
-    _first: dict[bytes, tuple[str, int]] = field(default_factory=dict)
+    scan: Scan
+    marks: dict[str, Mask] = field(default_factory=dict)
 
     @property
-    def documents(self) -> int:
-        """Documents with at least one byte."""
-        return len(self.columns["path"])
+    def columns(self) -> frozenset[str]:
+        """The names of columns that were measured."""
+        stored = set(self.scan.column_names)
+        measures = self.scan.measures
+        if measures.language == "off":
+            stored -= {"language_found", "language_score"}
+        derived = {name for name, needs in DERIVED.items() if stored.issuperset(needs)}
+        return frozenset(stored | derived | set(self.marks))
 
-    @property
-    def total_bytes(self) -> int:
-        """Bytes of all documents."""
-        return sum(self.domains.values())
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Named columns of all documents, by :data:`ROWS`."""
+        return regrouped(self._tables(names))
 
-    def add(self, units: Iterable[Unit]) -> None:
-        """Take in the units of one more file."""
-        self.shards += 1
-        kind, before = NO_DATA, self.documents
-        for unit in units:
-            if isinstance(unit, Broken):
-                self.broken += 1
-                kind = unit.kind
-                _keep(self.broken_examples, {"file": unit.path, "line": unit.line, "reason": unit.reason})
-            elif not unit.statistics.bytes:
-                self.empty += 1
-            else:
-                self._document(unit)
-        if self.documents == before:
-            self.not_read[kind] = self.not_read.get(kind, 0) + 1
+    def _tables(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        import pyarrow as pa  # noqa: PLC0415
 
-    def shares(self) -> dict[str, float]:
-        """Each domain's share of all bytes."""
-        return {name: size / self.total_bytes for name, size in sorted(self.domains.items())}
-
-    def _document(self, unit: Document) -> None:
-        found = unit.statistics
-        domain = unit.path.partition("/")[0] if "/" in unit.path else "."
-        self.domains[domain] = self.domains.get(domain, 0) + found.bytes
-        first = self._first.setdefault(bytes.fromhex(found.sha256[7:]), (unit.path, unit.line))
-        duplicate = first != (unit.path, unit.line)
-        faults = self.rules.faults(found)
-        place = {"file": unit.path, "line": unit.line}
-        if duplicate:
-            self.duplicates += 1
-            _keep(self.duplicate_examples, {**place, "same_as": {"file": first[0], "line": first[1]}})
-        if faults:
-            self.unclean += 1
-            _keep(self.unclean_examples, {**place, "reasons": faults})
-        values = {name: getattr(found, name) for name in DOCUMENT_COLUMNS[3:12]}
-        values |= {"path": unit.path, "line": unit.line, "domain": domain}
-        values |= {"duplicate": duplicate, "clean": not faults}
-        for name, column in self.columns.items():
-            column.append(values[name])
+        wanted = set(names)
+        stored = [name for name in self.scan.column_names if name in wanted]
+        for needs in (DERIVED[name] for name in wanted & set(DERIVED)):
+            stored += [name for name in needs if name not in stored]
+        begin = 0
+        for table in self.scan.batches(stored or ["bytes"]):
+            end = begin + table.num_rows
+            made = with_derived(as_text(table), wanted)
+            for name in wanted & set(self.marks):
+                made = made.append_column(name, pa.array(self.marks[name][begin:end]))
+            begin = end
+            yield made.select(list(names) if names else ["bytes"])
 
 
-def _keep(examples: list[dict[str, Any]], example: dict[str, Any]) -> None:
-    if len(examples) < EXAMPLES:
-        examples.append(example)
-
-
-def document_columns() -> tuple[str, ...]:
-    """The statistics of a document that a rule may name."""
-    return DOCUMENT_COLUMNS
-
-
-def facts_of(
-    shards: Iterable[Shard], suite: Suite, text_field: str, progress: Progress | None
-) -> tuple[Facts, Plan]:
-    """Read every shard on this machine."""
+def as_text(table: pa.Table) -> pa.Table:
+    """The table with its dictionaries of texts as texts: dictionaries of several files do not go together."""
     import pyarrow as pa  # noqa: PLC0415
 
-    tables, size = Tables(), 0
-    for shard in shards:
-        tables.add(read_units(shard, text_field=text_field))
-        size += shard.size
-        if progress is not None:
-            progress(tables.shards, size)
-    table = pa.table({name: pa.array(column) for name, column in tables.columns.items()})
-    columns = frozenset(DOCUMENT_COLUMNS)
-    plan = Plan(
-        thresholds=suite.thresholds,
-        rules=tuple(r for r in suite.rules if r.table == "documents"),
-        columns=columns,
+    for place, name in enumerate(table.column_names):
+        if name in TEXTS and not pa.types.is_string(table.schema.field(name).type):
+            table = table.set_column(place, name, table[name].cast(pa.string()))
+    return table
+
+
+def with_derived(table: pa.Table, wanted: set[str]) -> pa.Table:
+    """The table with those of :data:`DERIVED` that are wanted."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    if not wanted & set(DERIVED):
+        return table
+    sure = pc.and_kleene(
+        pc.greater_equal(table["language_score"], SURE), pc.not_equal(table["language_found"], "und")
     )
-    summary = total(summarise(part, plan) for part in in_batches(table.select(plan.names())))
-    judge = LocalJudge(lambda names: in_batches(table.select(list(names))), plan)
-    return Facts(
-        judge=judge,
-        summary=summary,
-        columns=columns,
-        files=tables.shards,
-        documents=tables.documents,
-        total_bytes=tables.total_bytes,
-        empty=tables.empty,
-        broken=tables.broken,
-        exact_duplicates=tables.duplicates,
-        not_read=tables.not_read,
-        examples={
-            "format_errors": tables.broken_examples,
-            "exact_duplicates": tables.duplicate_examples,
-            "unclean_documents": tables.unclean_examples,
-        },
-    ), plan
+    known = pc.if_else(pc.fill_null(sure, False), table["language_found"], pa.scalar(None, pa.string()))  # noqa: FBT003
+    if "language_known" in wanted:
+        table = table.append_column("language_known", known)
+    if "language_mismatch" in wanted:
+        # Of a BCP 47 tag the language alone counts: zh-Hans is zh.
+        declared = pc.utf8_lower(pc.replace_substring_regex(table["language"], r"[-_].*$", ""))
+        table = table.append_column("language_mismatch", pc.cast(pc.not_equal(known, declared), pa.int8()))
+    return table
+
+
+def regrouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The rows of many tables in tables of :data:`ROWS`: a judgement of each small one would cost more than all."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    held: list[Any] = []
+    count = 0
+    for table in tables:
+        for start in range(0, table.num_rows, ROWS):
+            held.append(part := table.slice(start, ROWS))
+            count += part.num_rows
+            if count >= ROWS:
+                joined = pa.concat_tables(held)
+                yield joined.slice(0, ROWS)
+                held, count = [joined.slice(ROWS)], count - ROWS
+    if count:
+        yield pa.concat_tables(held)
+
+
+def twins_of(digests: NDArray[Any]) -> tuple[Mask, Mapping[int, int]]:
+    """Which rows equal an earlier one, and for the first :data:`EXAMPLES` of them which one that is.
+
+    ``digests`` are 16 bytes a row, as two whole numbers. Memory: some 50 bytes a document while they are sorted.
+    """
+    import numpy as np  # noqa: PLC0415
+
+    from pretrain_archive.data.quality.facts import EXAMPLES  # noqa: PLC0415
+
+    order = np.lexsort((digests[:, 1], digests[:, 0]))
+    same = np.zeros(len(order), dtype=bool)
+    if len(order):
+        same[1:] = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
+    marks = np.zeros(len(order), dtype=bool)
+    marks[order[same]] = True
+    # The sort is stable: the first of a run of equal ones is the earliest row.
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(len(order))))
+    places = np.flatnonzero(same)
+    chosen = places[np.argsort(order[places], kind="stable")][:EXAMPLES]
+    return marks, {int(order[place]): int(order[first[place]]) for place in chosen}

@@ -15,7 +15,7 @@ from pretrain_archive.data.quality.documents import (
     kind_not_read,
     read_units,
 )
-from pretrain_archive.data.quality.tables import Tables
+from pretrain_archive.data.quality.scan import Measures, scan
 
 ROWS = [b'{"id":%d,"text":"row %d"}' % (i, i) for i in range(3)]
 
@@ -155,13 +155,12 @@ LONG = b"text \n" * 2000
         pytest.param("a.jsonl", b'\0\n{"text": "x"}\n', "", id="JSON lines with one damaged line"),
     ],
 )
-def test_files_without_a_document(name, content, kind):
+def test_files_without_a_document(tmp_path, name, content, kind):
     """What a split leaves out is exactly what the quality check reads no document of."""
     shard = Shard(path=name, size=len(content), open=lambda: io.BytesIO(content))
-    tables = Tables()
-    tables.add(read_units(shard, text_field="text"))
+    totals = scan([shard], measures=Measures(heuristics=False), work=tmp_path).totals
 
     assert kind == kind_not_read(shard)
-    assert ({kind: 1} if kind else {}) == tables.not_read
-    assert bool(tables.documents) == (kind == "")
-    assert bool(tables.broken) >= (kind not in {"", NO_DATA})
+    assert ({kind: 1} if kind else {}) == totals.not_read
+    assert bool(totals.documents) == (kind == "")
+    assert bool(totals.broken) >= (kind not in {"", NO_DATA})

@@ -76,7 +76,7 @@ REASONS: dict[str, Pair] = {
     "no_review": ("no review is demanded", "未要求人工复核"),
     "no_mixture": ("no mixture is declared", "未声明配比"),
     "not_asked": ("the suite has no rule for it", "规则集中没有相应规则"),
-    "too_short": ("no document is long enough", "没有足够长的文档"),
+    "nothing_to_judge": ("no document that it asks about", "没有它所适用的文档"),
 }
 
 UNITS: dict[str, Pair] = {"tokens": ("tokens", "词元"), "bytes": ("bytes", "字节")}

@@ -1,0 +1,76 @@
+"""What a policy asks of a check: its suite with the project's limits, what is measured for it, and what it rests on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.quality.documents import Fields, Shard
+from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.suite import Limits, Suite
+from pretrain_archive.data.quality.suite_files import load_suite, read_suite
+from pretrain_archive.data.shards import of_path
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.policy import Quality
+
+Source = Callable[[], Iterable[Shard]]
+"""A function that lists files of data; it may be asked again."""
+
+
+def asked_suite(settings: Quality, limits: Limits, file: Path | None = None) -> Suite:
+    """The suite under a policy's limits; ``file`` replaces the policy's suite."""
+    if file is not None:
+        suite = read_suite(file, profile=settings.profile)
+    else:
+        suite = load_suite(settings.suite, profile=settings.profile)
+    suite = limits.apply(suite)
+    rules = tuple(
+        replace(rule, kwargs={**rule.kwargs, "value_set": sorted(settings.languages)})
+        if rule.needs == "languages" and not rule.kwargs.get("value_set") and settings.languages
+        else rule
+        for rule in suite.rules
+    )
+    return replace(suite, rules=rules)
+
+
+def measures_of(settings: Quality) -> Measures:
+    """What the scan measures for a policy."""
+    from pretrain_archive.data.quality.neardup.settings import Settings as Near  # noqa: PLC0415
+    from pretrain_archive.data.quality.sensitive.settings import Settings as Sensitive  # noqa: PLC0415
+
+    return Measures(
+        fields=Fields(text=settings.text_field),
+        language="all" if settings.languages else "declared",
+        sensitive=Sensitive(forbidden_terms=tuple(settings.forbidden_terms)),
+        near_duplicates=Near(),
+    )
+
+
+def present_of(settings: Quality, *, others: bool, parent: bool) -> frozenset[str]:
+    """What a check has that a rule may need."""
+    has = {
+        "languages": settings.languages,
+        "terms": settings.forbidden_terms,
+        "benchmarks": others,
+        "parent": parent,
+    }
+    return frozenset(name for name, value in has.items() if value)
+
+
+def folders_of(places: Mapping[str, str]) -> dict[str, Source]:
+    """Folders or files by name as sets to compare with; ``InputError`` for one that is not there."""
+    made: dict[str, Source] = {}
+    for name, place in places.items():
+        path = os.path.realpath(os.fsencode(place))
+        if not os.path.exists(path):  # noqa: PTH110 - a path of bytes
+            raise InputError(f"data.quality.benchmarks.{name}", place, "is not there")
+        if os.path.isfile(path):  # noqa: PTH113
+            folder, only = os.path.split(path)
+            made[name] = partial(of_path, folder, Filter(include=(os.fsdecode(only),)))
+        else:
+            made[name] = partial(of_path, path, Filter())
+    return made
