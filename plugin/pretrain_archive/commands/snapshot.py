@@ -22,13 +22,17 @@ from pretrain_archive.commands.output import (
 )
 
 if TYPE_CHECKING:
+    from pretrain_archive.domain.kinds import SnapshotCreated
     from pretrain_archive.storage.port import ObjectStore
 
 app = typer.Typer(help="Immutable data versions.")
 
 _TOLD = (
-    "name", "version", "manifest_digest", "file_count", "total_bytes", "parent", "unchanged", "changes"
+    "name", "version", "manifest_digest", "file_count", "total_bytes", "parent", "unchanged", "changes", "check"
 )  # fmt: skip
+
+NAMED = 20
+MARKS_OF_CHANGE = {"added": "+", "removed": "-", "modified": "~", "renamed": ">"}
 
 Store = Annotated[
     str, typer.Option("--store", metavar="URI", help="Object store; default: the configured one.")
@@ -52,10 +56,21 @@ def create(  # noqa: PLR0917 - typer passes options by name
     name: Annotated[str, typer.Option("--name", help="Name of the snapshot.")],
     store: Store = "",
     mode: Annotated[
-        Literal["copy", "reference"], typer.Option(help="copy keeps the bytes, reference only their digests.")
+        Literal["copy", "reference", "recipe"],
+        typer.Option(help="copy keeps the bytes, reference their digests, recipe how to make them again."),
     ] = "copy",
     include: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Take only these paths.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(metavar="GLOB", help="Leave these paths out.")] = None,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental",
+            help="Take files as unchanged whose device, inode, size, mtime and ctime are those of the last time.",
+        ),
+    ] = False,
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Policy that says whether a recipe may be rebuilt.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read every byte below SRC and keep it as the next version of NAME; equal content makes none."""
@@ -65,10 +80,15 @@ def create(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.domain.identity import new_id  # noqa: PLC0415
     from pretrain_archive.domain.records import Actor, Origin  # noqa: PLC0415
-    from pretrain_archive.services.wiring import own_places  # noqa: PLC0415
+    from pretrain_archive.services.wiring import own_places, stamps_folder  # noqa: PLC0415
 
     resolved, target = resolve_source(source), open_store(store)
     refuse_own_places(resolved.tree, own_places(), target)
+    if mode == "recipe":
+        from pretrain_archive.commands import recipes  # noqa: PLC0415
+
+        _told_made(recipes.create(target, resolved, name, policy, include, exclude), as_json=as_json)
+        return
     with hashing_progress("hashing") as progress:
         made = create_snapshot(
             target,
@@ -82,11 +102,32 @@ def create(  # noqa: PLR0917 - typer passes options by name
             include=include or resolved.include,
             exclude=[*resolved.exclude, *(exclude or ())],
             progress=progress,
+            stamps=stamps_folder() if incremental else None,
         )
+    _told_made(made, as_json=as_json)
+
+
+def _told_made(made: SnapshotCreated, *, as_json: bool) -> None:
     line = f"{made.name}@{made.version}  {made.file_count} files, {size_text(made.total_bytes)}"
     state = "unchanged" if made.unchanged else ", ".join(f"{n} {word}" for word, n in made.changes.items())
     document = {key: made.to_json()[key] for key in _TOLD}
-    answer(document, [f"{line}  ({state})", made.manifest_digest], as_json=as_json)
+    answer(document, [f"{line}  ({state})", made.manifest_digest, made.check], as_json=as_json)
+
+
+@command(app)
+def rebuild(
+    snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="New folder for the files.")],
+    store: Store = "",
+    source: Annotated[
+        str, typer.Option(metavar="SRC", help="Where the source lies now; default: as recorded.")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Make a snapshot again from its recipe: read the source, apply the rules, check every digest."""
+    from pretrain_archive.commands import recipes  # noqa: PLC0415
+
+    recipes.rebuild(open_store(store), snapshot, to, source, as_json=as_json)
 
 
 @command(app)
@@ -122,6 +163,36 @@ def verify(
     answer(document, lines, as_json=as_json, code=OK if document["verdict"] == "verified" else FINDING)
 
 
+@command(app)
+def diff(
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="NAME[@VERSION]; default: the newest version.")],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="NAME[@VERSION].")],
+    store: Store = "",
+    limit: Annotated[int, typer.Option(min=0, help="Name at most so many paths of each kind.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Say which files RIGHT added, removed, modified and renamed against LEFT; counts are always whole."""
+    from pretrain_archive.data.diffing import KINDS, LIMIT, compare  # noqa: PLC0415
+    from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
+    from pretrain_archive.data.snapshots import open_version  # noqa: PLC0415
+
+    target = open_store(store)
+    sides = [open_version(target, *parse_snapshot(side)) for side in (left, right)]
+    found = compare(target, *sides, limit=limit or (LIMIT if as_json else NAMED))
+    lines = [
+        f"{MARKS_OF_CHANGE[change['change']]} {plain(change.get('from', ''))}{' → ' * ('from' in change)}"
+        f"{plain(change['path'])}"
+        for change in found.to_json()["changes"]
+    ]
+    if found.truncated:
+        lines.append("… more; --limit names them")
+    counted = (
+        f"{found.tallies[kind].files} {kind} ({size_text(found.tallies[kind].size)})" for kind in KINDS
+    )
+    lines.append("no difference" if found.same else ", ".join(counted))
+    answer(found.to_json(), lines, as_json=as_json)
+
+
 def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str | None:
     """The manifest digest that the ledger recorded when the version was made, None if it recorded none."""
     from pretrain_archive import services  # noqa: PLC0415
@@ -143,7 +214,9 @@ def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str 
 def croissant(
     snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
     store: Store = "",
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write there, not to the terminal.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write there, not to the terminal.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Describe a snapshot as Croissant 1.1 JSON-LD, with licence and rights where they are recorded."""

@@ -92,7 +92,7 @@ def verify_snapshot(
     the manifest). ``InputError`` for an unknown version; everything else that is wrong is a finding.
     """
     snapshot = open_version(store, name, version)
-    live = source_root is not None or snapshot.mode == "reference"
+    live = source_root is not None or snapshot.mode != "copy"
     checked = "the live source, every byte" if live else "the stored copy, every byte"
     findings = list(_check_manifest(store, snapshot, manifest_digest))
     counts: Counter[Verdict] = Counter(finding.verdict for finding in findings)

@@ -6,6 +6,7 @@ import getpass
 import socket
 
 from pretrain_archive.data.places import refuse_own_places
+from pretrain_archive.data.recipes import create_recipe
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.data.sources import register_source, resolve_source
 from pretrain_archive.domain.errors import RefusedError
@@ -13,10 +14,10 @@ from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, Sour
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.pools import is_pool, register_pool, take_pool
-from pretrain_archive.services.processing import make_split, steps_of
+from pretrain_archive.services.processing import content, make_split, steps_of
 from pretrain_archive.services.progress import every
 from pretrain_archive.services.runs import policy_of, request_of, run_of, snapshot_of
-from pretrain_archive.services.wiring import own_places
+from pretrain_archive.services.wiring import own_places, stamps_folder
 from pretrain_archive.storage.port import ObjectStore
 
 
@@ -73,7 +74,8 @@ def make_snapshot(
         created = _read_source(ledger, store, caller, run_uid, source)
     if steps_of(policy, request):
         return created, None
-    return created, make_split(ledger, store, caller, run_uid, policy, created)
+    with content(store, created, caller) as (place, shown):
+        return created, make_split(ledger, place, caller, run_uid, policy, shown)
 
 
 def _read_source(
@@ -83,6 +85,13 @@ def _read_source(
     request, policy = request_of(view), policy_of(view)
     resolved = resolve_source(request.source)
     refuse_own_places(resolved.tree, own_places(), store)
+    if policy.data.snapshot_mode == "recipe":
+        return create_recipe(
+            store, ledger, name=request.source_name, tree=resolved.tree, rights=policy.data.recipe,
+            include=request.include or resolved.include, exclude=[*resolved.exclude, *request.exclude],
+            source_id=source.source_id, source_uri=resolved.uri, stream=run_uid,
+            progress=every(caller.say, "hashed"), actor=caller.actor, origin=caller.origin,
+        )  # fmt: skip
     return create_snapshot(
         store,
         ledger,
@@ -95,6 +104,7 @@ def _read_source(
         source_uri=resolved.uri,
         stream=run_uid,
         progress=every(caller.say, "hashed"),
+        stamps=stamps_folder() if policy.data.incremental == "stamps" else None,
         actor=caller.actor,
         origin=caller.origin,
     )
@@ -107,5 +117,6 @@ def quality(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) ->
 
     view = run_of(ledger, caller, run_uid)
     limits, snapshot = Limits.of(policy_of(view).data), snapshot_of(view)
-    found = check_quality(store, limits=limits, snapshot=snapshot, progress=every(caller.say, "checked"))
+    with content(store, snapshot, caller) as (place, shown):
+        found = check_quality(place, limits=limits, snapshot=shown, progress=every(caller.say, "checked"))
     return record_quality(ledger, found, stream=run_uid, actor=caller.actor, origin=caller.origin)

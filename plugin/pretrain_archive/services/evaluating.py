@@ -17,7 +17,6 @@ from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.artifacts.rules import rules_of
 from pretrain_archive.artifacts.verification import newest_verified
 from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
-from pretrain_archive.data.materialise import materialise
 from pretrain_archive.domain.errors import ArchiveError, RefusedError
 from pretrain_archive.domain.kinds import (
     CandidateNamed,
@@ -31,6 +30,7 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import changed_files, read_code, resolve_command
+from pretrain_archive.services.laying import lay_out
 from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore
 
@@ -134,7 +134,7 @@ def _run_program(
         raise RefusedError(f"run {view.run_uid} has no recorded configuration or split")
     command = resolve_command(config.evaluate_command, field="evaluate_command")
     (scratch / "config.json").write_text(json.dumps(config.configuration))
-    manifest = materialise(store, snapshot_of(view), split, work / "data")
+    manifest = lay_out(store, caller, snapshot_of(view), split, work / "data")
     output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / "status.jsonl"
     allowed = {*INHERITED, *policy_of(view).environment.allowed_variables}
     environment = {k: v for k, v in os.environ.items() if k in allowed or k.startswith(INHERITED_PREFIXES)}

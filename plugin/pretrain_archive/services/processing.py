@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps
 from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
+from pretrain_archive.data.rebuilding import content_of
+from pretrain_archive.data.recipes import Growing
 from pretrain_archive.data.splits import create_split
 from pretrain_archive.domain.chains import pool_of
 from pretrain_archive.domain.errors import RefusedError
@@ -75,27 +80,34 @@ def process(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) ->
             raise RefusedError(f"run {run_uid} has no split", hint="Run the task 'snapshot' again.")
         caller.say("the project's policy has no steps of processing: the snapshot goes in as it is")
         return Processed(steps=(), snapshot=pool, split=split)
-    made = _apply(ledger, store, caller, run_uid, policy, steps, pool, request)
+    applier = Applier(
+        ledger=ledger, actor=caller.actor, origin=caller.origin, stream=run_uid, project=policy.project,
+        progress=every(caller.say, "processed"), recipe=Growing(store, pool) if pool.mode == "recipe" else None,
+    )  # fmt: skip
+    with content(store, pool, caller) as (place, shown):
+        made = apply_steps(place, shown, steps, applier, name=request.source_name)
+        _tell(caller, made)
+        last = made[-1].snapshot
+        split = make_split(ledger, place, caller, run_uid, policy, last.model_copy(update={"mode": "copy"}))
+    return Processed(steps=tuple(made), snapshot=last, split=split)
+
+
+@contextmanager
+def content(
+    store: ObjectStore, snapshot: SnapshotCreated, caller: Caller
+) -> Iterator[tuple[ObjectStore, SnapshotCreated]]:
+    """A store that holds the snapshot's content while the context lasts: of a recipe it is made for that time."""
+    with tempfile.TemporaryDirectory(prefix="pretrain-archive-") as folder:
+        yield content_of(store, snapshot, Path(folder), progress=every(caller.say, "rebuilt"))
+
+
+def _tell(caller: Caller, made: Sequence[Applied]) -> None:
     for applied in made:
         account = applied.account
         caller.say(
             f"{account.rule.kind} {account.rule.name} v{account.rule.version}: {account.documents_in:,} → "
             f"{account.documents_out:,} documents"
         )
-    last = made[-1].snapshot
-    split = make_split(ledger, store, caller, run_uid, policy, last)
-    return Processed(steps=tuple(made), snapshot=last, split=split)
-
-
-def _apply(  # noqa: PLR0917 - what a run consists of
-    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, policy: Policy, steps: Sequence[Any],
-    pool: SnapshotCreated, request: RunRequest,
-) -> list[Applied]:  # fmt: skip
-    applier = Applier(
-        ledger=ledger, actor=caller.actor, origin=caller.origin, stream=run_uid, project=policy.project,
-        progress=every(caller.say, "processed"),
-    )  # fmt: skip
-    return apply_steps(store, pool, steps, applier, name=request.source_name)
 
 
 def make_split(  # noqa: PLR0917 - what a run consists of

@@ -108,6 +108,11 @@ def own_places() -> dict[str, Path | ObjectStore]:
     return places
 
 
+def stamps_folder() -> Path:
+    """The folder with the stamps of files that snapshots have read: a cache, which may be deleted."""
+    return config.work_folder() / "stamps"
+
+
 def runs_folder() -> Path:
     """The folder with one work folder per run."""
     return config.work_folder() / "runs"

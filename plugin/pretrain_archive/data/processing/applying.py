@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ class Applier:
     """Who applies rules, for which project, and where it is recorded.
 
     ``stream`` is the run's uid or ``data/NAME``; ``ledger`` None records nothing (a rebuild in a scratch store).
+    With ``recipe`` the snapshots are recipes: it is given rule and manifest digest of each, in order, and returns the
+    fields that name its recipe.
     """
 
     ledger: Ledger | None
@@ -44,6 +46,7 @@ class Applier:
     project: str = ""
     attempt: int = 0
     progress: Progress | None = None
+    recipe: Callable[[RuleDeclared, str], dict[str, Any]] | None = None
 
 
 def apply_steps(
@@ -67,7 +70,8 @@ def apply_steps(
             work, step, rule, applier, name=f"{name or snapshot.name}.{output_of(step)}", ordinal=number
         )
         made.append(applied)
-        now, root = applied.snapshot, None
+        # What a step made lies in ``store``, also where it will be kept as a recipe only.
+        now, root = applied.snapshot.model_copy(update={"mode": "copy"}), None
     return made
 
 
@@ -81,7 +85,9 @@ def _apply(
         first = declare(applier.ledger, rule, actor=applier.actor, origin=applier.origin)
     outcome = run_step(work, step, application=application)
     with outcome.built.file:
-        made = publish(work.store, _wish(work.store, source, rule, outcome, name), outcome.built)
+        made = publish(
+            work.store, _wish(work.store, applier, source, rule, outcome, name), outcome.built.file
+        )
     forget(work, application)
     account = _account(work.store, source, made, rule, outcome, first)
     if applier.ledger is not None:
@@ -89,16 +95,24 @@ def _apply(
     return Applied(snapshot=made, account=account)
 
 
-def _wish(
-    store: ObjectStore, source: SnapshotCreated, rule: RuleDeclared, outcome: Outcome, name: str
+def _wish(  # noqa: PLR0917 - one call
+    store: ObjectStore,
+    applier: Applier,
+    source: SnapshotCreated,
+    rule: RuleDeclared,
+    outcome: Outcome,
+    name: str,
 ) -> SnapshotCreated:
     header = outcome.built.header
+    recipe: dict[str, Any] = {"mode": "copy"}
+    if applier.recipe is not None:
+        recipe = {"mode": "recipe", **applier.recipe(rule, outcome.built.digest)}
     return SnapshotCreated(
         name=name, version=1, manifest_digest=outcome.built.digest,
         manifest_uri=store.location(manifest_key(outcome.built.digest)), file_count=header.files,
-        total_bytes=header.total_bytes, parent=None, unchanged=False, mode="copy", source_id=source.source_id,
+        total_bytes=header.total_bytes, parent=None, unchanged=False, source_id=source.source_id,
         source_uri=str(snapshot_ref(source)), check="made from its input by the rule; new bytes hashed with SHA-256",
-        derived_from=str(snapshot_ref(source)), rule=str(rule_ref(rule)),
+        derived_from=str(snapshot_ref(source)), rule=str(rule_ref(rule)), **recipe,
     )  # fmt: skip
 
 

@@ -300,6 +300,8 @@ def _remembered(bench: Bench, entry: Entry, dropped: BinaryIO) -> Processed | No
         header = json.loads(stream.readline())
         kept = None if header["entry"] is None else Entry.parse(header["entry"].encode())
         if kept is not None:
+            if bench.store.stat(layout.blob_key(kept.sha256)) is None:
+                return None
             prove(bench.store, layout.blob_key(kept.sha256), kept.sha256)
         dropped.writelines(stream)
     return Processed(
