@@ -9,6 +9,11 @@ from pretrain_archive_operators.data_snapshot import DataSnapshotOperator
 from pretrain_archive_operators.evaluate import EvaluateOperator
 from pretrain_archive_operators.gate_approval import GateApprovalOperator
 from pretrain_archive_operators.gpu_launch import GpuLaunchOperator
+from pretrain_archive_operators.label_review import (
+    LabelReviewOperator,
+    LabelSampleOperator,
+    LabelSummaryOperator,
+)
 from pretrain_archive_operators.open_run import OpenRunOperator
 from pretrain_archive_operators.quality_check import QualityCheckOperator
 from pretrain_archive_operators.register_source import RegisterSourceOperator
@@ -26,6 +31,9 @@ __all__ = [
     "EvaluateOperator",
     "GateApprovalOperator",
     "GpuLaunchOperator",
+    "LabelReviewOperator",
+    "LabelSampleOperator",
+    "LabelSummaryOperator",
     "OpenRunOperator",
     "QualityCheckOperator",
     "RegisterSourceOperator",

@@ -54,6 +54,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "prepare.source_rights": ("Sources may still be used", "数据源仍可使用"),
     "prepare.quality": ("Data quality", "数据质量"),
     "prepare.quality_advice": ("Advice of the quality report", "质量报告的提示"),
+    "prepare.label_review": ("Labels reviewed by persons", "标签人工复核"),
     "prepare.processing": ("Processing rules and split", "处理规则与切分"),
     "prepare.config_environment": ("Configuration and environment ids", "配置与环境标识"),
     "prepare.budget": ("Resources and budget owner", "资源与预算负责人"),

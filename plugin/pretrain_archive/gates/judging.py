@@ -79,13 +79,14 @@ def reason_of(answer: Answer) -> str | None:
 def fault_of(view: GateView, run: RunView, answer: Answer, now: datetime | None = None) -> Fault | None:
     """Why ``answer`` does not count, or None."""
     return (
-        _unsigned(answer, now or datetime.now(UTC))
+        unsigned(answer, now or datetime.now(UTC))
         or _not_entitled(view, run, answer)
         or _content(view, answer)
     )
 
 
-def _unsigned(answer: Answer, now: datetime) -> Fault | None:
+def unsigned(answer: Answer, now: datetime) -> Fault | None:
+    """Why nobody stands behind ``answer``, or None: any question to persons asks this first."""
     if answer.anonymous:
         return "unsigned", f"nobody is authenticated here ({answer.authentication})"
     if not answer.person_name or not answer.person_id:

@@ -27,6 +27,10 @@ CHINESE: dict[str, tuple[str, str]] = {
         "该快照没有未通过的提示性质量检查",
         "查看质量报告；批准人须知悉其中的提示。",
     ),
+    "prepare.label_review": (
+        "该快照的标签已由人员抽样复核",
+        "答复标签复核的问题，或修正标签。",
+    ),
     "prepare.processing": (
         "策略的各步骤按已记录的规则由数据池得到该快照，并据此切分",
         "重新执行 snapshot 与 process 任务。",

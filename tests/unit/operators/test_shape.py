@@ -16,6 +16,7 @@ NAMES = sorted(pretrain_archive_operators.__all__)
 FOLDER = Path(pretrain_archive_operators.__file__).parent
 NEEDED = {
     "GateApprovalOperator": {"run_uid": "run_x", "gate": "run"},
+    "LabelReviewOperator": {"run_uid": "run_x", "page": 1},
     "OpenRunOperator": {},
     "RetentionPlanOperator": {},
     "RetentionApprovalOperator": {"plan_digest": "sha256:x"},
@@ -24,6 +25,7 @@ NEEDED = {
 TEMPLATED = {
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
+    "LabelReviewOperator": ("run_uid", "page"),
 }  # fmt: skip
 HEAVY = {
     "great_expectations",

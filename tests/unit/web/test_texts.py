@@ -11,6 +11,7 @@ from tests.unit.web.gated_run import demo_policy
 
 from pretrain_archive import web
 from pretrain_archive.domain.checklists import checklist
+from pretrain_archive.domain.policy import LabelReview, Labels
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.items import evidence_items
 from pretrain_archive.web.render import label
@@ -56,7 +57,9 @@ def test_every_text_that_is_asked_for_exists() -> None:
 
 def test_every_item_has_a_chinese_check_and_hint() -> None:
     """Each item of the gates and of a run's evidence says in Chinese how it is checked and mended."""
+    asking = Labels(review=LabelReview())
     view, policy = RunView.of("run_x", []), demo_policy().policy
+    policy = policy.model_copy(update={"data": policy.data.model_copy(update={"labels": asking})})
     items = [item for gate in GATES for item in checklist(gate, view, policy)]
     items += [item for item in evidence_items(view) if not item.id.startswith("track.")]
 

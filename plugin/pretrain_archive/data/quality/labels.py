@@ -160,13 +160,17 @@ class Sample:
     strata: tuple[tuple[str, int, int], ...]
 
 
+def digest_of_text(raw: bytes) -> str:
+    """``sha256:`` and hex of a document's text in UTF-8."""
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
+
+
 def labelled(shards: Iterable[Shard], *, fields: Fields) -> Iterator[Labelled]:
     """The documents that declare a label."""
     for shard in shards:
         for unit in read_texts(shard, fields=fields):
             if isinstance(unit, Text) and unit.label is not None:
-                digest = "sha256:" + hashlib.sha256(unit.raw).hexdigest()
-                yield Labelled(digest, unit.path, unit.line, unit.label)
+                yield Labelled(digest_of_text(unit.raw), unit.path, unit.line, unit.label)
 
 
 def draw(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
+    from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]  # has no types
 
 PREFIX: Final = 1000
 """Characters of a text that are looked at, so that a long document costs no more than a short one."""

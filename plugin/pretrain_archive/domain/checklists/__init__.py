@@ -11,5 +11,6 @@ CHECKLISTS = {"prepare": prepare.CHECKS, "run": run.CHECKS, "close": close.CHECK
 
 
 def checklist(gate: str, view: RunView, policy: Policy) -> tuple[Item, ...]:
-    """Every item of ``gate`` with its verdict, in the checklist's order."""
-    return tuple(check(view, policy) for check in CHECKLISTS[gate])
+    """Every item of ``gate`` that the policy asks for with its verdict, in the checklist's order."""
+    made = (check(view, policy) for check in CHECKLISTS[gate])
+    return tuple(item for item in made if item is not None)

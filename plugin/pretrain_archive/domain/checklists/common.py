@@ -11,8 +11,9 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 
-Check = Callable[[RunView, Policy], Item]
-"""A checklist item as a function of the run's records and the policy recorded with them."""
+Check = Callable[[RunView, Policy], Item | None]
+"""A checklist item as a function of the run's records and the policy recorded with them; None where the policy
+asks for nothing of the kind."""
 
 
 def item(

@@ -7,6 +7,7 @@ from typing import Any
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.chains import chain_of, name_of, pool_of, told
 from pretrain_archive.domain.checklists.common import Check, item, last, named, names_snapshot, short
+from pretrain_archive.domain.checklists.labels import label_review
 from pretrain_archive.domain.checklists.sources import access_granted, data_scope, source_rights
 from pretrain_archive.domain.policy import ROLES, Policy
 from pretrain_archive.domain.run_view import RunView
@@ -326,6 +327,7 @@ CHECKS: tuple[Check, ...] = (
     data_scope,
     source_rights,
     quality,
+    label_review,
     processing,
     configuration_environment,
     budget,

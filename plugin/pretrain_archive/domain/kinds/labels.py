@@ -41,7 +41,7 @@ class LabelsSampled(Payload):
     definition_name: str | None = None
     definition_version: str | None = None
     definition_digest: Digest | None = None
-    labels: list[str] = []
+    labels: dict[str, str] = {}
     strata: list[Stratum]
     items: list[SampledItem] = Field(min_length=1)
     page_size: int = Field(ge=1)

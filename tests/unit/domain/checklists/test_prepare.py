@@ -258,7 +258,11 @@ def test_every_item_has_cases(whole):
 @pytest.mark.parametrize(
     ("name", "sections"),
     [
-        pytest.param("data_scope", {"data": Changed(usage_scope=["internal"], steps=[])}, id="the project's scope"),
+        pytest.param(
+            "data_scope",
+            {"data": Changed(usage_scope=["internal"], steps=[], labels=None)},
+            id="the project's scope",
+        ),
         pytest.param("budget", {"quotas": Changed(max_accelerators=0, max_minutes=5)}, id="a smaller quota"),
         pytest.param(
             "stop_conditions",

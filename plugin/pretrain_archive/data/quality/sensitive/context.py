@@ -10,13 +10,15 @@ BEFORE: Final = 32
 
 _VERSION = re.compile(
     r"(?:\bv|\bver\.?|versions?|release[sd]?|build|builds|built with|\brev\.?|revision|firmware|"
-    r"upgrade[sd]?(?: to)?|\btool|package|section|sect\.|§|chapter|clause|paragraph|figure|table|\boid\b|[=~<>^]=|"
+    r"upgrade[sd]?(?: to)?|"
+    r"\btool|package|section|sect\.|§|chapter|clause|paragraph|figure|table|\boid\b|[=~<>^]=|"
     r"版本|版|章|节|条|图|表)\W{0,3}(?:\w+\W{1,2}){0,2}\Z",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(
     r"(?:\bips?\b|\bip(?:v4)?[ _-]?addr\w*|address(?:es)?|hosts?|hostname|server|client|gateway|\bdns\b|"
-    r"nameserver|ping|\bssh\b|subnet|netmask|router|peer|remote|endpoint|\bfrom\b|connect(?:ed|ing)?(?: to)?|listen(?:ing)?(?: on)?|"
+    r"nameserver|ping|\bssh\b|subnet|netmask|router|peer|remote|endpoint|\bfrom\b|"
+    r"connect(?:ed|ing)?(?: to)?|listen(?:ing)?(?: on)?|"
     r"地址|主机|服务器|网关|客户端)\W{0,3}(?:\w+\W{1,2}){0,1}\Z",
     re.IGNORECASE,
 )
