@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from pretrain_archive.commands import overlap
 from pretrain_archive.commands.output import Json
 
 quality = typer.Typer(help="Check the quality of data (not available yet).")
+overlap.register(quality)
 
 ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True}
 
