@@ -187,7 +187,7 @@ class RecipeRights(BaseModel):
 
 def output_of(step: _Step) -> str:
     """How the snapshot of ``step`` is called behind the name of the data."""
-    return step.output or OUTPUTS[step.kind]  # type: ignore[attr-defined,no-any-return]
+    return step.output or OUTPUTS[step.kind]  # type: ignore[attr-defined]
 
 
 def check_order(steps: list[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pretrain_archive.data import layout
@@ -162,10 +163,16 @@ def _record(
     edges = [Edge(subject=subject, relation=Relation.WAS_DERIVED_FROM, object=snapshot_ref(source))]
     if stream.startswith("run_"):
         edges.append(Edge(subject=Ref(type="run", id=stream), relation=Relation.USED, object=subject))
-    common = {"stream": stream, "actor": applier.actor, "origin": applier.origin, "attempt": applier.attempt,
-              "ordinal": ordinal}  # fmt: skip
+    draft = partial(
+        Draft,
+        stream=stream,
+        actor=applier.actor,
+        origin=applier.origin,
+        attempt=applier.attempt,
+        ordinal=ordinal,
+    )
     applier.ledger.append([
-        Draft(kind="snapshot.created", payload=made.to_json(), edges=tuple(edges), **common),
-        Draft(kind="processing.applied", payload=account.to_json(), edges=edges_of(account, stream), **common),
+        draft(kind="snapshot.created", payload=made.to_json(), edges=tuple(edges)),
+        draft(kind="processing.applied", payload=account.to_json(), edges=edges_of(account, stream)),
     ])  # fmt: skip
     return made

@@ -58,7 +58,7 @@ class Chooser(Protocol):
         """The new text, None to leave it as it is."""
 
 
-class _Plain:
+class Plain:
     """What most rules do not do."""
 
     surveys = False
@@ -83,7 +83,7 @@ class _Plain:
         return None
 
 
-class Cleaning(_Plain):
+class Cleaning(Plain):
     """Rewrite text; a document without text is dropped by the reader's own reason."""
 
     texts = True
@@ -103,7 +103,7 @@ class Cleaning(_Plain):
         return None if new == text.text else new
 
 
-class Filtering(_Plain):
+class Filtering(Plain):
     """Every test of a filter, in the order of the fields; the first that fails is the reason."""
 
     texts = True
@@ -167,7 +167,7 @@ def _in_excluded_folder(chosen: Filter, path: bytes) -> bool:
     return any(not chosen.enters(b"/".join(parts[:count])) for count in range(1, len(parts)))
 
 
-class Deduplication(_Plain):
+class Deduplication(Plain):
     """Keep the first document of each content, or of each content after normalisation."""
 
     surveys = True
@@ -200,7 +200,7 @@ def normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-class Mixing(_Plain):
+class Mixing(Plain):
     """Keep of each domain the documents with the smallest seeded hash, up to its bytes."""
 
     surveys = True
@@ -257,7 +257,7 @@ class Mixing(_Plain):
         return "" if self._hash(doc) < self._bounds[group] else f"above the share of {group}"
 
 
-class Sampling(_Plain):
+class Sampling(Plain):
     """Take a seeded part of the documents."""
 
     def __init__(self, step: SampleStep) -> None:

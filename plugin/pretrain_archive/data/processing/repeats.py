@@ -15,6 +15,21 @@ BUCKETS = 64
 _ROW = struct.Struct("<16sQ")
 
 
+class Marks:
+    """One bit for each of ``count`` documents."""
+
+    def __init__(self, count: int) -> None:
+        self._bits = bytearray(count // 8 + 1)
+
+    def set(self, number: int) -> None:
+        """Mark a document."""
+        self._bits[number // 8] |= 1 << number % 8
+
+    def has(self, number: int) -> bool:
+        """Whether a document is marked."""
+        return bool(self._bits[number // 8] >> number % 8 & 1)
+
+
 class Repeats:
     """Add keys in order; then ask which numbers repeat an earlier key."""
 
@@ -25,8 +40,7 @@ class Repeats:
             for _ in range(BUCKETS)
         ]
         self._count = 0
-        self._bits = bytearray()
-        self.repeated = 0
+        self._marks = Marks(0)
 
     def add(self, key: bytes) -> None:
         """The next document's key: at least 16 bytes of a hash."""
@@ -35,7 +49,7 @@ class Repeats:
 
     def settle(self) -> None:
         """Look through the buckets."""
-        self._bits = bytearray(self._count // 8 + 1)
+        self._marks = Marks(self._count)
         for file in self._files:
             file.seek(0)
             seen: set[bytes] = set()
@@ -43,18 +57,11 @@ class Repeats:
             while block := file.read(_ROW.size * 4096):
                 for key, number in _ROW.iter_unpack(block):
                     if key in seen:
-                        self.mark(number)
+                        self._marks.set(number)
                     else:
                         seen.add(key)
         self._stack.close()
 
-    def mark(self, number: int) -> None:
-        """Say that document ``number`` repeats another."""
-        if number // 8 >= len(self._bits):
-            self._bits.extend(bytes(number // 8 + 1 - len(self._bits)))
-        self.repeated += not self.is_repeat(number)
-        self._bits[number // 8] |= 1 << number % 8
-
     def is_repeat(self, number: int) -> bool:
         """Whether an earlier document has the same key."""
-        return bool(self._bits[number // 8] >> number % 8 & 1)
+        return self._marks.has(number)

@@ -78,9 +78,9 @@ class Counts:
     @classmethod
     def of(cls, value: dict[str, Any]) -> Self:
         """Read what :meth:`to_json` wrote."""
-        return cls(
-            **{name: Counter(item) if isinstance(item, dict) else item for name, item in value.items()}
-        )
+        counters = {name: Counter(value[name]) for name in ("dropped", "dropped_bytes")}
+        numbers = {name: int(item) for name, item in value.items() if name not in counters}
+        return cls(**numbers, dropped=counters["dropped"], dropped_bytes=counters["dropped_bytes"])
 
 
 @dataclass(kw_only=True)
