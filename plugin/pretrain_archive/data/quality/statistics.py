@@ -144,6 +144,8 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
     Each number is one pass of a built-in over the whole document. A document that is not UTF-8, or has more lines
     than are compared, is left to the counter.
     """
+    import numpy as np  # noqa: PLC0415
+
     if text is None:
         try:
             text = raw.decode()
@@ -156,7 +158,8 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
         return _counted(raw)
     characters = len(text)
     classes = raw.translate(_CLASSES)
-    letters, controls = classes.count(_LETTER), classes.count(_CONTROL)
+    controls = classes.count(_CONTROL)
+    letters = int(np.count_nonzero(np.frombuffer(classes, np.bool_))) - controls
     if characters != len(raw):
         letters += _letters_beyond_ascii(text)
     return Statistics(
