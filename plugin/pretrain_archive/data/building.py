@@ -16,6 +16,7 @@ from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress, expect, hash_stream, in_order, workers
 from pretrain_archive.data.listing import Listing, batches
 from pretrain_archive.data.manifest import FORMAT, NAMED, PINNED, Built, Entry, Header
+from pretrain_archive.data.stamps import Stamps
 from pretrain_archive.data.tree import FolderTree, Listed, Tree, unreadable
 from pretrain_archive.domain.errors import SourceChangedError, SourceError
 from pretrain_archive.domain.identity import path_to_text
@@ -30,18 +31,17 @@ REMOTE_THREADS = 16
 """Threads for a tree that is not on this machine: they mostly wait for answers."""
 
 Hashed = Callable[[Listed, Entry], None]
-Known = Callable[[Listed], Entry | None]
 Pair = tuple[Listed, Entry | None]
 
 
 def build(
     tree: Tree, chosen: Filter, *, progress: Progress | None = None, each: Hashed | None = None,
-    listing: Listing | None = None, known: Known | None = None,
+    listing: Listing | None = None, stamps: Stamps | None = None,
 ) -> Built:  # fmt: skip
     """Read and hash every chosen file of ``tree`` and return the manifest.
 
-    ``each`` is called on a hashing thread with every file that was read (to copy it). ``known`` is asked in the
-    order of the listing for what need not be read. ``listing`` is the tree's, just taken. Raises ``SourceError``
+    ``each`` is called on a hashing thread with every file that was read (to copy it). ``stamps`` know what need
+    not be read, and note what was. ``listing`` is the tree's, just taken. Raises ``SourceError``
     for an empty or unreadable source and ``SourceChangedError`` naming the files that changed between the first
     listing and the last look at the whole tree.
     """
@@ -58,7 +58,7 @@ def build(
         # The work file has no name: a killed process leaves nothing behind.
         out = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - handed to the caller, who closes it
         try:
-            digest, changed = _write(out, header, hash_all(tree, taken, each=each, known=known), progress)
+            digest, changed = _write(out, header, hash_all(tree, taken, each=each, stamps=stamps), progress)
             refuse_changed(tree, changed + taken.changed_since(tree, chosen))
         except BaseException:
             out.close()
@@ -92,26 +92,30 @@ def _write(
 
 
 def hash_all(
-    tree: Tree, listing: Iterable[Listed], *, each: Hashed | None = None, known: Known | None = None
+    tree: Tree, listing: Iterable[Listed], *, each: Hashed | None = None, stamps: Stamps | None = None
 ) -> Iterator[list[Pair]]:
     """Yield the listed files in their order, in batches, each with its entry, or None if it changed."""
 
-    def work(job: tuple[list[Listed], list[Entry | None]]) -> list[Pair]:
+    def work(job: tuple[list[Listed], list[Entry | None]]) -> tuple[list[Pair], list[bool]]:
         batch, before = job
         _age(tree, batch)
         done: list[Pair] = []
-        for listed, entry in zip(batch, before, strict=True):
-            read = entry or _read(tree, listed)
-            if entry is None and each is not None and read is not None and read.link is None:
-                each(listed, read)
-            done.append((listed, read))
-        return done
+        for listed, known in zip(batch, before, strict=True):
+            entry = known or _read(tree, listed)
+            if known is None and each is not None and entry is not None and entry.link is None:
+                each(listed, entry)
+            done.append((listed, entry))
+        return done, [known is not None for known in before]
 
     jobs = (
-        (batch, [known(listed) for listed in batch] if known else [None] * len(batch))
+        (batch, [stamps.known(listed) for listed in batch] if stamps else [None] * len(batch))
         for batch in batches(listing)
     )
-    yield from in_order(work, jobs, threads=workers() if isinstance(tree, FolderTree) else REMOTE_THREADS)
+    threads = workers() if isinstance(tree, FolderTree) else REMOTE_THREADS
+    for pairs, known in in_order(work, jobs, threads=threads):
+        if stamps is not None:
+            stamps.note(pairs, known)
+        yield pairs
 
 
 def _age(tree: Tree, batch: list[Listed]) -> None:

@@ -1,24 +1,30 @@
 """Immutable data versions: read everything, keep the content, and name it by the next free number.
 
 Order of writing: blobs, manifest, version document, record. A process that dies leaves content that no
-version names; the next try finds and uses it. Every byte is read every time: size and time are never taken
-as proof that a file is unchanged, nor that an object, stored before, is whole when a new version rests on it.
+version names; the next try finds and uses it. Every byte is read every time, unless the caller allows stamps
+(:mod:`stamps`); size and time alone are never taken as proof that a file is unchanged, nor that an object, stored
+before, is whole when a new version rests on it.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from typing import BinaryIO, Literal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.building import build
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import Progress
+from pretrain_archive.data.hashing import Progress, in_order
 from pretrain_archive.data.keeping import Copier, prove
-from pretrain_archive.data.manifest import Built, Entry, read_entries
+from pretrain_archive.data.listing import Listing
+from pretrain_archive.data.manifest import Built, Entry, Header, read_entries
 from pretrain_archive.data.merging import merge
+from pretrain_archive.data.stamps import Holds, Stamps
 from pretrain_archive.data.tree import Place, tree_of
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.identity import Ref
@@ -31,40 +37,102 @@ from pretrain_archive.storage.port import ObjectStore
 FORMAT = "pretrain-archive/snapshot/1"
 Mode = Literal["copy", "reference"]
 _NO_CHANGES = {"added": 0, "removed": 0, "modified": 0}
+_OF_THIS_CALL = {
+    "source_id", "source_uri", "include", "exclude", "check", "files_read", "files_from_stamps"
+}  # fmt: skip
+"""What the record of an unchanged source says of this reading, not of that which made the version."""
 
 
 def create_snapshot(
     store: ObjectStore, ledger: Ledger | None, *, name: str, source_root: Place, mode: Mode,
     actor: Actor, origin: Origin, stream: str = "", include: Sequence[str] = (), exclude: Sequence[str] = (),
     source_id: str | None = None, source_uri: str = "", attempt: int = 0, progress: Progress | None = None,
+    stamps: Path | None = None,
 ) -> SnapshotCreated:  # fmt: skip
     """Snapshot the files of ``source_root``, a tree or the path of a folder, as a version of ``name``, and record it.
 
     ``copy`` keeps every file's bytes in ``store`` (once per content); ``reference`` keeps the manifest only.
     Content equal to the newest version gives that version again with ``unchanged``. ``stream`` is the run's
-    uid or, by default, ``data/NAME``; ``ledger`` None records nothing. Raises ``InputError``, ``SourceError``,
-    ``SourceChangedError`` and ``StorageError``; then no version exists.
+    uid or, by default, ``data/NAME``; ``ledger`` None records nothing. ``stamps`` is the folder of :class:`Stamps`:
+    with it, what they prove unchanged is not read again, and the record says so. Raises ``InputError``,
+    ``SourceError``, ``SourceChangedError`` and ``StorageError``; then no version exists.
     """
+    check_wish(name, mode)
+    tree = tree_of(source_root)
+    keep = Copier(store, tree) if mode == "copy" else None
+    chosen = Filter(include=tuple(include), exclude=tuple(exclude))
+    fields = {
+        "name": name, "mode": mode, "source_id": source_id, "source_uri": source_uri or tree.uri,
+        "include": list(include), "exclude": list(exclude),
+    }  # fmt: skip
+    told = {"stream": stream, "attempt": attempt, "actor": actor, "origin": origin}
+    if stamps is None:
+        built = build(tree, chosen, progress=progress, each=keep)
+        return name_version(store, ledger, built, fields, proof=keep and keep.prove, **told)
+    holds = partial(holds_copy, store) if keep else None
+    with Stamps(stamps, tree, began_ns=time.time_ns(), holds=holds) as marks:
+        listing = Listing.take(tree, chosen)
+        if (built_before := _same_tree(store, marks, listing, holds)) is not None:
+            listing.close()
+            built = built_before
+        else:
+            built = build(tree, chosen, progress=progress, each=keep, listing=listing, stamps=marks)
+        fields |= {
+            "check": marks.told(copied=keep is not None), "files_read": marks.read, "files_from_stamps": marks.taken,
+        }  # fmt: skip
+        made = name_version(store, ledger, built, fields, proof=keep and keep.prove, **told)
+        marks.keep(listing.digest, str(snapshot_ref(made)), made.manifest_digest)
+    return made
+
+
+def _same_tree(store: ObjectStore, marks: Stamps, listing: Listing, holds: Holds | None) -> Built | None:
+    """The stored manifest, proven, if every file is as it was when that was made, and every copy is there."""
+    digest = marks.unchanged(listing)
+    if digest is None or store.stat(manifest_key(digest)) is None:
+        return None
+    prove(store, manifest_key(digest), digest)
+    if holds is not None:
+        with open_manifest(store, digest) as stream:
+            if not all(in_order(holds, (e for e in read_entries(stream) if e.link is None))):
+                return None
+    marks.taken = listing.files
+    header = Header(files=listing.files, links=listing.links, total_bytes=listing.size)
+    return Built(header=header, digest=digest, file=open_manifest(store, digest))
+
+
+def holds_copy(store: ObjectStore, entry: Entry) -> bool:
+    """Whether the store has an object of that size under the entry's digest; it is not read."""
+    found = store.stat(layout.blob_key(entry.sha256))
+    return found is not None and found.size == entry.size
+
+
+def check_wish(name: str, mode: str) -> None:
+    """Raise ``InputError`` for a name or mode that no snapshot can have."""
     layout.check_name(name)
     if mode not in ("copy", "reference"):
         raise InputError("snapshot mode", mode, "neither copy nor reference")
-    tree = tree_of(source_root)
-    uri = source_uri or tree.uri
-    keep = Copier(store, tree) if mode == "copy" else None
-    chosen = Filter(include=tuple(include), exclude=tuple(exclude))
-    built = build(tree, chosen, progress=progress, each=keep)
+
+
+def name_version(
+    store: ObjectStore, ledger: Ledger | None, built: Built, fields: Mapping[str, Any], *,
+    proof: Callable[[], None] | None, stream: str, attempt: int, actor: Actor, origin: Origin,
+) -> SnapshotCreated:  # fmt: skip
+    """Make ``built`` the next version of ``fields["name"]``, unless the newest is the same, and record it.
+
+    ``fields`` are those of the record that do not follow from the manifest; ``proof`` is called before a new version
+    rests on what was stored before. Closes ``built.file``.
+    """
     with built.file:
         wish = SnapshotCreated(
-            name=name, version=1, manifest_digest=built.digest,
+            **fields, version=1, manifest_digest=built.digest,
             manifest_uri=store.location(manifest_key(built.digest)), file_count=built.header.files,
-            total_bytes=built.header.total_bytes, parent=None, unchanged=False, mode=mode, source_id=source_id,
-            source_uri=uri, include=list(include), exclude=list(exclude),
+            total_bytes=built.header.total_bytes, parent=None, unchanged=False,
         )  # fmt: skip
-        payload = _unchanged(_parent(store, name), wish) or _make(store, wish, built, keep)
-    if ledger is not None:
-        where = stream or f"data/{name}"
-        payload = _record(ledger, payload, stream=where, attempt=attempt, actor=actor, origin=origin)
-    return payload
+        payload = _unchanged(_parent(store, wish.name), wish) or _make(store, wish, built, proof)
+    if ledger is None:
+        return payload
+    where = stream or f"data/{wish.name}"
+    return _record(ledger, payload, stream=where, attempt=attempt, actor=actor, origin=origin)
 
 
 def open_version(store: ObjectStore, name: str, version: int | None = None) -> SnapshotCreated:
@@ -145,14 +213,16 @@ def _unchanged(newest: SnapshotCreated | None, wish: SnapshotCreated) -> Snapsho
     """The newest version, if it already says the same."""
     if newest is None or (newest.manifest_digest, newest.mode) != (wish.manifest_digest, wish.mode):
         return None
-    same = wish.model_dump(include={"source_id", "source_uri", "include", "exclude"})
+    same = wish.model_dump(include=_OF_THIS_CALL)
     return newest.model_copy(update={"unchanged": True, "changes": _NO_CHANGES, **same})
 
 
-def _make(store: ObjectStore, wish: SnapshotCreated, built: Built, keep: Copier | None) -> SnapshotCreated:
+def _make(
+    store: ObjectStore, wish: SnapshotCreated, built: Built, proof: Callable[[], None] | None
+) -> SnapshotCreated:
     """Prove what was stored before, store the manifest, and take the next free version for ``wish``."""
-    if keep is not None:
-        keep.prove()
+    if proof is not None:
+        proof()
     key = manifest_key(built.digest)
     built.file.seek(0)
     if not store.put_if_absent(key, built.file):

@@ -76,6 +76,8 @@ class SnapshotCreated(Payload):
     include: list[str] = []
     exclude: list[str] = []
     check: str = "every byte read and hashed with SHA-256"
+    files_read: int | None = None
+    files_from_stamps: int | None = None
     changes: dict[str, int] = {}
     derived_from: str | None = None
     rule: str | None = None
