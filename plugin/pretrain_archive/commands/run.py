@@ -57,13 +57,15 @@ def list_runs(
     """List runs, newest first, with state and worst verdict."""
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.domain.run_view import RunView  # noqa: PLC0415
+    from pretrain_archive.gates.sources import with_later_facts  # noqa: PLC0415
     from pretrain_archive.ledger.port import RunQuery  # noqa: PLC0415
     from pretrain_archive.package.items import evidence_items, worst  # noqa: PLC0415
 
     ledger = services.open_ledger(create=False)
     runs = []
-    for row in ledger.runs(RunQuery(text=search, project=project, limit=limit)):
-        view = RunView.of(row.run_uid, ledger.records(streams=[row.run_uid]))
+    found = ledger.runs(RunQuery(text=search, project=project, limit=limit))
+    views = (RunView.of(row.run_uid, ledger.records(streams=[row.run_uid])) for row in found)
+    for row, view in zip(found, with_later_facts(ledger, views), strict=True):
         verdict = worst(item.verdict for item in evidence_items(view)).value
         runs.append(
             {
@@ -93,8 +95,10 @@ def list_runs(
 def show(run: RunName, as_json: Json = False) -> None:
     """One run: its three tracks item by item, gates, people and verdicts."""
     from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.gates.sources import with_sources  # noqa: PLC0415
 
-    view = find_run(services.open_ledger(create=False), run)
+    ledger = services.open_ledger(create=False)
+    view = with_sources(ledger, find_run(ledger, run))
     document = run_document(view)
     lines = [
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
@@ -109,9 +113,25 @@ def show(run: RunName, as_json: Json = False) -> None:
             f"  {verdict_text(i['verdict'])}  {plain(i['id'])}: {plain(i['check'] or i['hint'])}"
             for i in items
         ]
-    lines += ["", "gates"]
+    lines += ["", "sources", *_source_lines(document["sources"]), "", "gates"]
     lines += [f"  {gate['gate']}: {_gate_text(gate)}" for gate in document["gates"]]
     answer(document, lines, as_json=as_json)
+
+
+def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
+    """A line per source: licence, scope, who reads since when, and whether it may still be used."""
+    lines = []
+    for source in sources:
+        gone = source["withdrawn"]
+        state = f"withdrawn at {gone['at']} by {gone['by']}: {gone['reason']}" if gone else source["revoked"]
+        told = [
+            f"licence {source.get('licence') or 'unrecorded'}",
+            f"scope {', '.join(source.get('usage_scope', [])) or 'unrecorded'}",
+            f"read by {source.get('access_identity') or 'unrecorded'} since {source['granted_at'] or 'unrecorded'}",
+            *([state] if state else []),
+        ]
+        lines.append(f"  {plain(source.get('name') or source['source_id'])}: {plain('; '.join(told))}")
+    return lines
 
 
 def run_document(view: RunView) -> dict[str, Any]:
@@ -140,9 +160,17 @@ def run_document(view: RunView) -> dict[str, Any]:
         "attempts": view.attempts,
         "records": len(view.records),
         "tracks": tracks,
+        "sources": _sources(view),
         "gates": [_gate(view, gate) for gate in _gates()],
         "outcome": _outcome(view),
     }
+
+
+def _sources(view: RunView) -> list[dict[str, Any]]:
+    from pretrain_archive.domain.source_rights import standings  # noqa: PLC0415
+    from pretrain_archive.domain.withdrawal import source_document, withdrawal_document  # noqa: PLC0415
+
+    return [{**source_document(s), "withdrawn": withdrawal_document(s)} for s in standings(view)]
 
 
 def _gates() -> tuple[str, ...]:

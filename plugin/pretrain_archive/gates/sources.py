@@ -7,7 +7,7 @@ the run never registered: their lineage is followed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pretrain_archive.domain.identity import Ref
@@ -36,11 +36,11 @@ def with_sources(ledger: Ledger, view: RunView, *, until: int | None = None) -> 
     return replace(view, around=around if until is None else known_until(around, until))
 
 
-def with_later_facts(ledger: Ledger, views: Sequence[RunView]) -> list[RunView]:
-    """The views for a list: the lineage is followed only where any source's standing changed at all."""
-    if next(ledger.records(kinds=LATER_KINDS, limit=1), None) is None:
-        return [replace(view, around=Around()) for view in views]
-    return [with_sources(ledger, view) for view in views]
+def with_later_facts(ledger: Ledger, views: Iterable[RunView]) -> Iterator[RunView]:
+    """The views for a list, one by one: the lineage is followed only where any source's standing changed at all."""
+    unchanged = next(ledger.records(kinds=LATER_KINDS, limit=1), None) is None
+    for view in views:
+        yield replace(view, around=Around()) if unchanged else with_sources(ledger, view)
 
 
 def _ref(snapshot: SnapshotCreated) -> Ref:

@@ -96,7 +96,7 @@ def _waiting(ledger: Ledger, dag_ids: Collection[str]) -> list[RunLine]:
 
 def _counted(ledger: Ledger, lines: list[RunLine]) -> list[RunLine]:
     read = _views(ledger, [line.row.run_uid for line in lines], EVIDENCE_KINDS)
-    views = {view.run_uid: view for view in with_later_facts(ledger, list(read.values()))}
+    views = {view.run_uid: view for view in with_later_facts(ledger, read.values())}
     return [replace(line, counts=counts(evidence(views[line.row.run_uid]))) for line in lines]
 
 
