@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 class QualityCheckOperator(ArchiveOperator):
     """Compute per-document statistics and hold them against the policy with Great Expectations.
 
-    Format, exact duplicates, cleanliness and mixture are gates. A failed gate is evidence, not an error: the
-    task succeeds, and the prepare gate shows a blocking item. Nothing checked counts as failed.
+    The gates are those of the policy's suite. A failed gate is evidence, not an error: the task succeeds, and the
+    prepare gate shows a blocking item, or advice to acknowledge. Nothing checked counts as failed.
     """
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
-        """Return ``passed, documents, exact_duplicates, failed, report_digest``."""
-        from pretrain_archive.services.data import quality  # noqa: PLC0415 (heavy)
+        """Return ``passed, documents, exact_duplicates, near_duplicates, failed, warnings`` and two digests."""
+        from pretrain_archive.services.quality import quality  # noqa: PLC0415 (heavy)
 
         report = quality(self.ledger, self.store, caller, run_uid)
         return {
             "passed": report.passed,
             "documents": report.documents,
             "exact_duplicates": report.exact_duplicates,
-            "failed": [gate.name for gate in report.gates if not gate.passed],
+            "near_duplicates": report.near_duplicates,
+            "failed": [g.name for g in report.gates if not g.passed and g.severity == "blocking"],
+            "warnings": report.warnings,
             "report_digest": report.report_digest,
+            "html_digest": report.html_digest,
         }

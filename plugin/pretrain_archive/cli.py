@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pretrain_archive.commands import later, ledger, package, retention, run, snapshot, source
+from pretrain_archive.commands import ledger, package, quality, retention, run, snapshot, source
 from pretrain_archive.commands.output import WRONG_USE, command, fail, silence, wants_json
 
 INTERRUPTED = 130
@@ -34,7 +34,7 @@ app = typer.Typer(
 for name, commands in (
     ("source", source.app),
     ("snapshot", snapshot.app),
-    ("quality", later.quality),
+    ("quality", quality.app),
     ("run", run.app),
     ("package", package.app),
     ("ledger", ledger.app),

@@ -10,13 +10,14 @@ from pretrain_archive.data.recipes import create_recipe
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.data.sources import register_source, resolve_source
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, SourceRegistered, SplitCreated
+from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.pools import is_pool, register_pool, take_pool
 from pretrain_archive.services.processing import content, make_split, steps_of
 from pretrain_archive.services.progress import every
-from pretrain_archive.services.runs import policy_of, request_of, run_of, snapshot_of
+from pretrain_archive.services.quality import quality as quality  # noqa: PLC0414 - a step of the data track
+from pretrain_archive.services.runs import policy_of, request_of, run_of
 from pretrain_archive.services.wiring import own_places, stamps_folder
 from pretrain_archive.storage.port import ObjectStore
 
@@ -108,15 +109,3 @@ def _read_source(
         actor=caller.actor,
         origin=caller.origin,
     )
-
-
-def quality(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) -> QualityReported:
-    """Check the run's snapshot against the policy's limits; a failed check is recorded, not raised."""
-    from pretrain_archive.data.quality.check import check_quality, record_quality  # noqa: PLC0415 (heavy)
-    from pretrain_archive.data.quality.suite import Limits  # noqa: PLC0415
-
-    view = run_of(ledger, caller, run_uid)
-    limits, snapshot = Limits.of(policy_of(view).data), snapshot_of(view)
-    with content(store, snapshot, caller) as (place, shown):
-        found = check_quality(place, limits=limits, snapshot=shown, progress=every(caller.say, "checked"))
-    return record_quality(ledger, found, stream=run_uid, actor=caller.actor, origin=caller.origin)

@@ -252,15 +252,6 @@ def test_retention_plan_and_apply(seeded: Home) -> None:
     assert planned.document["plan"] == again["plan"]
 
 
-def test_later_commands_say_so(seeded: Home) -> None:
-    """What is not there yet answers so, with exit 2, in both forms."""
-    for arguments in (["quality", "check", "src", "--suite", "x"],):
-        text = seeded.ask(*arguments)
-        assert (2, "") == (text.code, text.out)
-        assert "not available yet" in text.err
-        assert "not_available" == seeded.ask(*arguments, "--json").document["error"]["code"]
-
-
 ERRORS = [
     pytest.param(["snapshot", "create", "/does/not/exist", "--name", "x"], "bad_source", id="no source"),
     pytest.param(["snapshot", "create", "/", "--name", "a b"], "bad_input", id="bad name"),

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.quality.documents import Fields, Shard
 from pretrain_archive.data.quality.scan_plan import Measures
 from pretrain_archive.data.quality.suite import Limits, Suite
 from pretrain_archive.data.quality.suite_files import load_suite, read_suite
-from pretrain_archive.data.shards import of_path
+from pretrain_archive.data.shards import of_path, of_tree
+from pretrain_archive.data.tree import Tree
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.domain.policy import Quality
 
 Source = Callable[[], Iterable[Shard]]
@@ -37,13 +40,13 @@ def asked_suite(settings: Quality, limits: Limits, file: Path | None = None) -> 
     return replace(suite, rules=rules)
 
 
-def measures_of(settings: Quality) -> Measures:
+def measures_of(settings: Quality, label_field: str = "label") -> Measures:
     """What the scan measures for a policy."""
     from pretrain_archive.data.quality.neardup.settings import Settings as Near  # noqa: PLC0415
     from pretrain_archive.data.quality.sensitive.settings import Settings as Sensitive  # noqa: PLC0415
 
     return Measures(
-        fields=Fields(text=settings.text_field),
+        fields=Fields(text=settings.text_field, label=label_field),
         language="all" if settings.languages else "declared",
         sensitive=Sensitive(forbidden_terms=tuple(settings.forbidden_terms)),
         near_duplicates=Near(),
@@ -65,12 +68,24 @@ def folders_of(places: Mapping[str, str]) -> dict[str, Source]:
     """Folders or files by name as sets to compare with; ``InputError`` for one that is not there."""
     made: dict[str, Source] = {}
     for name, place in places.items():
-        path = os.path.realpath(os.fsencode(place))
-        if not os.path.exists(path):  # noqa: PTH110 - a path of bytes
+        if not os.path.exists(place):  # noqa: PTH110 - a name of any bytes
             raise InputError(f"data.quality.benchmarks.{name}", place, "is not there")
-        if os.path.isfile(path):  # noqa: PTH113
-            folder, only = os.path.split(path)
-            made[name] = partial(of_path, folder, Filter(include=(os.fsdecode(only),)))
-        else:
-            made[name] = partial(of_path, path, Filter())
+        made[name] = files_at(place, Filter())[1]
     return made
+
+
+def files_at(place: str | bytes | os.PathLike[str] | Tree, chosen: Filter) -> tuple[str, Source]:
+    """What to call a place, and a function that lists its files: those of a tree or folder, or one file."""
+    if not isinstance(place, str | bytes | os.PathLike):
+        return place.uri, partial(of_tree, place, chosen)
+    path = os.path.realpath(os.fsencode(place))
+    if not os.path.isfile(path):  # noqa: PTH113
+        return path_to_text(path), partial(of_path, path, chosen)
+    name = os.path.basename(path)  # noqa: PTH119
+    size = os.path.getsize(path)  # noqa: PTH202
+    shard = Shard(path=path_to_text(name), size=size, open=partial(_opened, path))
+    return path_to_text(path), lambda: [shard] if chosen.takes(name) else []
+
+
+def _opened(path: bytes) -> BinaryIO:
+    return open(path, "rb")  # noqa: PTH123, SIM115 - the reader closes it

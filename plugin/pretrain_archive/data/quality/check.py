@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,16 +19,18 @@ from typing import Any
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress
-from pretrain_archive.data.quality.asking import Source, asked_suite, folders_of, measures_of, present_of
+from pretrain_archive.data.quality.asking import Source, asked_suite, files_at, folders_of, measures_of, present_of
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.quality.expectations import check_rules
 from pretrain_archive.data.quality.facts import Inputs
 from pretrain_archive.data.quality.judging import payload_gates
+from pretrain_archive.data.quality.labels import Definition
 from pretrain_archive.data.quality.reporting import Asked, judge, moved, report_of, validation_of
 from pretrain_archive.data.quality.suite import Limits
-from pretrain_archive.data.shards import of_path, of_snapshot
+from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.snapshots import snapshot_ref
-from pretrain_archive.domain.identity import Ref, path_to_text
+from pretrain_archive.data.tree import Place, Tree
+from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated
 from pretrain_archive.domain.policy import Quality
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
@@ -61,13 +62,16 @@ class Compared:
     """What the data are held against beside the suite's limits.
 
     ``others`` are sets that must not be in the data and ``parent`` is an earlier version, each as a function that lists
-    its files; ``before`` is the report of that version. ``numbers`` are aggregates that were counted elsewhere (labels,
+    its files; ``validation`` is the part that the data hold out; ``before`` is the report of that version; ``labels`` define what the data's label field may say. ``numbers`` are aggregates that were counted elsewhere (labels,
     their review) and ``present`` what rules may need because of them.
     """
 
     others: Mapping[str, Source] | None = None
     parent: Source | None = None
     before: Mapping[str, Any] | None = None
+    validation: Source | None = None
+    labels: Definition | None = None
+    label_field: str = "label"
     numbers: Mapping[str, float] | None = None
     present: frozenset[str] = frozenset()
 
@@ -77,8 +81,8 @@ def check_quality(
     *,
     limits: Limits,
     snapshot: SnapshotCreated | None = None,
-    path: str | bytes | None = None,
-    source_root: str | bytes | None = None,
+    path: str | bytes | Tree | None = None,
+    source_root: Place | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     suite_file: Path | None = None,
@@ -88,7 +92,7 @@ def check_quality(
     work: Path | None = None,
     progress: Progress | None = None,
 ) -> QualityResult:
-    """Read every document of ``snapshot`` (or of the files at ``path``) and judge the gates.
+    """Read every document of ``snapshot`` (or at ``path``: a folder, a file or a tree) and judge the gates.
 
     ``quality`` is the policy's section; ``suite_file`` replaces its suite. Report, page and evidence are kept in
     ``store`` under their digests; without a store they are only returned. ``work`` is a folder for what is measured,
@@ -104,23 +108,25 @@ def check_quality(
         about = f"{subject.id}@{subject.version}"
         shards: Source = partial(_of_snapshot, store, snapshot, source_root)
     else:
-        root = os.path.realpath(os.fsencode(path or "."))
-        about = path_to_text(root)
-        shards = partial(of_path, root, Filter(include=tuple(include), exclude=tuple(exclude)))
+        chosen = Filter(include=tuple(include), exclude=tuple(exclude))
+        about, shards = files_at("." if path is None else path, chosen)
     others = {**folders_of(settings.benchmarks), **(compared.others or {})}
+    has = present_of(settings, others=bool(others), parent=compared.parent is not None)
     asked = Asked(
         about=about,
         suite=suite,
         mixture=limits.mixture,
         unit=settings.mixture_unit,
-        present=present_of(settings, others=bool(others), parent=compared.parent is not None) | compared.present,
+        present=has | compared.present | ({"labels"} if compared.labels is not None else set())
+        | ({"split"} if compared.validation is not None else set()),
+        labels=compared.labels,
         computed_on=settings.engine,
         numbers=compared.numbers or {},
     )
     with _folder(work) as folder:
         inputs = Inputs(
-            shards=shards, measures=measures_of(settings), suite=suite, work=folder, others=others,
-            parent=compared.parent, progress=progress, master=settings.spark_master,
+            shards=shards, measures=measures_of(settings, compared.label_field), suite=suite, work=folder, others=others,
+            parent=compared.parent, validation=compared.validation, progress=progress, master=settings.spark_master,
         )  # fmt: skip
         report, validation = _judged(inputs, asked, compared.before)
     return _kept(store, report, validation, language, subject)
@@ -172,7 +178,7 @@ def record_quality(
 
 
 def _of_snapshot(
-    store: ObjectStore, snapshot: SnapshotCreated, source_root: str | bytes | None
+    store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None
 ) -> Iterator[Shard]:
     return (shard for _, shard in of_snapshot(store, snapshot, source_root))
 

@@ -13,6 +13,8 @@ from pretrain_archive.data.quality.aggregates import Plan
 from pretrain_archive.data.quality.expectations import Answer, engine
 from pretrain_archive.data.quality.facts import Facts
 from pretrain_archive.data.quality.judging import NOT_ASKED, gate_of
+from pretrain_archive.data.quality.labels import Definition, LabelCheck
+from pretrain_archive.data.quality.labels import check as check_labels
 from pretrain_archive.data.quality.suite import Rule, Suite
 from pretrain_archive.ledger.canonical import digest_of
 
@@ -34,6 +36,7 @@ class Asked:
     present: frozenset[str] = frozenset()
     computed_on: str = "local"
     numbers: Mapping[str, float] = field(default_factory=dict)
+    labels: Definition | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -54,6 +57,8 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
             numbers["near_duplicate_rate"] = facts.near["documents"] / documents
         numbers |= {f"{group}_rate": counts[0] / documents for group, counts in facts.summary.exposed.items()}
     numbers |= {f"sensitive:{kind}": count for kind, count in facts.sensitive.items()}
+    if (checked := labels_of(facts, asked)) is not None:
+        numbers |= checked.numbers()
     if facts.contamination is not None:
         numbers["contaminated_documents"] = sum(one["documents"] for one in facts.contamination)
         numbers |= {f"contamination:{one['name']}": one["documents"] for one in facts.contamination}
@@ -65,6 +70,15 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
         numbers |= {f"share:{name}": shares.get(name, 0.0) for name in {*shares, *declared}}
         numbers["undeclared_share"] = sum(share for name, share in shares.items() if name not in declared)
     return numbers
+
+
+def labels_of(facts: Facts, asked: Asked) -> LabelCheck | None:
+    """How the labels of the data stand to their definition, None without one."""
+    if asked.labels is None:
+        return None
+    counts: dict[str | None, int] = dict(facts.summary.labels)
+    counts[None] = facts.documents - sum(facts.summary.labels.values())
+    return check_labels(asked.labels, counts)
 
 
 def domains_of(facts: Facts, asked: Asked) -> list[dict[str, Any]]:
@@ -156,6 +170,7 @@ def report_of(
         "mixture_unit": asked.unit,
         "languages": dict(sorted(summary.languages.items())),
         "sensitive": dict(sorted(facts.sensitive.items())),
+        "labels": None if (checked := labels_of(facts, asked)) is None else checked.to_json(),
         "distributions": dict(sorted(summary.histograms.items())),
         "thresholds": [
             {**threshold.to_dict(), "judged": judged, "beyond": beyond}
