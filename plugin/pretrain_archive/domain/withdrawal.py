@@ -106,7 +106,7 @@ def touched(
             lists[name].append({"id": str(ref), "because": str(before), **details.of.get(str(ref), {})})
     runs = {ref.id for ref in reached if ref.type == "run"}
     views = [RunView.of(uid, by_stream.get(uid, ())) for uid in sorted(runs)]
-    people = _people(source, views, lists["decisions"])
+    people = _people(source, views)
     return Touched(source=source, lists=lists, people=people, truncated=truncated)
 
 
@@ -150,7 +150,7 @@ def _read_artifacts(details: _Details, view: RunView) -> None:
                     at=decision.responded_at)  # fmt: skip
 
 
-def _people(source: Standing, views: list[RunView], decisions: list[Entry]) -> dict[str, list[str]]:
+def _people(source: Standing, views: list[RunView]) -> dict[str, list[str]]:
     """Whom to tell, by what they are: for the source, for the runs, at the gates, in the recorded policies."""
     groups: dict[str, set[str]] = defaultdict(set)
     for _, fact in source.registrations:
@@ -160,7 +160,7 @@ def _people(source: Standing, views: list[RunView], decisions: list[Entry]) -> d
         if (opened := view.opened) is None:
             continue
         groups["submitter"].add(opened.submitter or "")
+        groups["approver"] |= {decision.person_name for _, decision in view.all(kinds.GateDecision)}
         for role, name in opened.people.items():
             groups[role].add(name)
-    groups["approver"] |= {str(entry.get("person", "")) for entry in decisions}
     return {group: sorted(names - {""}) for group, names in groups.items() if names - {""}}
