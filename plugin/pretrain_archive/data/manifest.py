@@ -111,6 +111,17 @@ def read_entries(stream: BinaryIO) -> Iterator[Entry]:
         ) from error
 
 
+def read_header(stream: BinaryIO) -> Header:
+    """Read the first line of a manifest; ``ArchiveError`` if it is none."""
+    try:
+        fields = json.loads(stream.readline())
+        return Header(**{name: fields[name] for name in ("files", "links", "total_bytes", "format")})
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArchiveError(
+            f"manifest cannot be read: {error}.", hint="Verify the snapshot and restore its manifest."
+        ) from error
+
+
 def _parsed(stream: BinaryIO) -> Iterator[Entry]:
     header = json.loads(stream.readline())
     if header["format"] not in {FORMAT, PINNED}:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any
+from itertools import repeat
+from typing import Any, BinaryIO
 
 from pretrain_archive.data import layout
+from pretrain_archive.data.building import REMOTE_THREADS
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress, hash_stream, in_order
-from pretrain_archive.data.manifest import Entry, read_entries
+from pretrain_archive.data.listing import Listing
+from pretrain_archive.data.manifest import PINNED, Entry, Header, read_entries, read_header
 from pretrain_archive.data.merging import merge
+from pretrain_archive.data.sampling import SampleRule
 from pretrain_archive.data.snapshots import manifest_key, open_manifest, open_version
 from pretrain_archive.data.sources import live_tree
-from pretrain_archive.data.tree import Listed, Place, Tree
+from pretrain_archive.data.tree import FolderTree, Listed, Place, Tree
 from pretrain_archive.domain.errors import ArchiveError, SourceChangedError, StorageError
 from pretrain_archive.domain.identity import path_to_text, utc_now
 from pretrain_archive.domain.kinds import SnapshotCreated
@@ -54,22 +58,36 @@ class SnapshotCheck:
     checked_at: str
     items: tuple[FileFinding, ...]
     counts: dict[str, int]
+    sample: SampleRule | None = None
+    files: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Whether bytes of some files were not read."""
+        return self.sample is not None and self.sample.size(self.files) < self.files
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of any file; unrecorded if nothing was compared."""
-        return next((v for v in WORST_FIRST if self.counts[v.value]), Verdict.UNRECORDED)
+        """The worst verdict of any file; unrecorded if nothing was compared, or only a sample and that was whole."""
+        found = next((v for v in WORST_FIRST if self.counts[v.value]), Verdict.UNRECORDED)
+        return Verdict.UNRECORDED if self.partial and found is Verdict.VERIFIED else found
+
+    @property
+    def word(self) -> str:
+        """The verdict as text; ``sampled`` where every file that was drawn is as it was."""
+        return "sampled" if self.partial and not self.items else self.verdict.value
 
     def to_json(self) -> dict[str, Any]:
         """What ``snapshot verify`` prints."""
         return {
-            "verdict": self.verdict.value,
+            "verdict": self.word,
             "name": self.snapshot.name,
             "version": self.snapshot.version,
             "manifest_digest": self.snapshot.manifest_digest,
             "checked": self.checked,
             "checked_at": self.checked_at,
             "counts": dict(self.counts),
+            "sample": self.sample.to_json(self.files) if self.sample else None,
             "items": [item.to_dict() for item in self.items],
         }
 
@@ -81,6 +99,7 @@ def verify_snapshot(
     *,
     source_root: Place | None = None,
     manifest_digest: str | None = None,
+    sample: SampleRule | None = None,
     progress: Progress | None = None,
 ) -> SnapshotCheck:
     """Read every byte again and compare it with version ``version`` (default: the newest) of ``name``.
@@ -89,32 +108,41 @@ def verify_snapshot(
     reference, the live source. Of a source that keeps versions the pinned ones are read, wherever the newest
     stand: what was added or overwritten there since is no change of the snapshot, a pinned version that is gone is.
     ``manifest_digest`` is what a record says (the version document alone could be replaced together with
-    the manifest). ``InputError`` for an unknown version; everything else that is wrong is a finding.
+    the manifest). With ``sample`` only the drawn files are read, and what is found is never the verdict
+    ``verified``; a live source is still listed whole, so names and sizes of all files are compared.
+    ``InputError`` for an unknown version; everything else that is wrong is a finding.
     """
     snapshot = open_version(store, name, version)
     live = source_root is not None or snapshot.mode != "copy"
-    checked = "the live source, every byte" if live else "the stored copy, every byte"
     findings = list(_check_manifest(store, snapshot, manifest_digest))
     counts: Counter[Verdict] = Counter(finding.verdict for finding in findings)
+    total = snapshot.file_count
     if not findings:
-        compared = _live(store, snapshot, source_root) if live else _stored(store, snapshot)
-        size = 0
-        for number, (finding, count) in enumerate(compared, 1):
+        total = _header(store, snapshot).files
+        drawn = sample.drawn(total) if sample else repeat(True)  # noqa: FBT003 - every file
+        compared = _live(store, snapshot, source_root, drawn) if live else _stored(store, snapshot, drawn)
+        files = size = 0
+        for finding, count in compared:
+            if finding is None and count is None:
+                continue
             counts[finding.verdict if finding else Verdict.VERIFIED] += 1
             findings += [finding] if finding else []
-            size += count
+            files, size = files + 1, size + (count or 0)
             if progress is not None:
-                progress(number, size)
+                progress(files, size)
     return SnapshotCheck(
         snapshot=snapshot,
-        checked=checked,
+        checked=f"the {'live source' if live else 'stored copy'}, {sample.told(total) if sample else 'every byte'}",
         checked_at=utc_now(),
         items=tuple(findings),
         counts={verdict.value: counts[verdict] for verdict in WORST_FIRST},
+        sample=sample,
+        files=total,
     )
 
 
-Compared = tuple[FileFinding | None, int]
+Compared = tuple[FileFinding | None, int | None]
+"""What is wrong with a file, and how many of its bytes were read; None for one that was not drawn."""
 
 
 def _check_manifest(
@@ -132,9 +160,20 @@ def _check_manifest(
         yield FileFinding(path="", verdict=Verdict.CHANGED, expected=f"manifest {expected}", found=found)
 
 
-def _stored(store: ObjectStore, snapshot: SnapshotCreated) -> Iterator[Compared]:
+def _header(store: ObjectStore, snapshot: SnapshotCreated) -> Header:
     with open_manifest(store, snapshot.manifest_digest) as stream:
-        yield from in_order(partial(_compare_blob, store), read_entries(stream))
+        return read_header(stream)
+
+
+def _entries(stream: BinaryIO, drawn: Iterator[bool]) -> Iterator[tuple[Entry, bool]]:
+    """The entries of a manifest, each with whether it is to be read."""
+    return ((entry, entry.link is not None or next(drawn)) for entry in read_entries(stream))
+
+
+def _stored(store: ObjectStore, snapshot: SnapshotCreated, drawn: Iterator[bool]) -> Iterator[Compared]:
+    with open_manifest(store, snapshot.manifest_digest) as stream:
+        wanted = (entry for entry, read in _entries(stream, drawn) if read)
+        yield from in_order(partial(_compare_blob, store), wanted)
 
 
 def _compare_blob(store: ObjectStore, entry: Entry) -> Compared:
@@ -151,36 +190,29 @@ def _compare_blob(store: ObjectStore, entry: Entry) -> Compared:
     return (None if digest == entry.sha256 else _changed(entry.path, entry.sha256, digest)), size
 
 
-def _live(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None) -> Iterator[Compared]:
+def _live(
+    store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None, drawn: Iterator[bool]
+) -> Iterator[Compared]:
     chosen = Filter(include=tuple(snapshot.include), exclude=tuple(snapshot.exclude))
-    try:
-        tree = live_tree(snapshot, source_root)
-        # Pins hold at the recorded source only; any other place is compared as it stands.
-        pinned = tree.uri == snapshot.source_uri and _is_pinned(store, snapshot)
-        listing = [] if pinned else list(tree.list(chosen))
-    except ArchiveError as error:
-        yield (
-            FileFinding(
-                path="",
-                verdict=Verdict.UNRECORDED,
-                expected=snapshot.manifest_digest,
-                found=f"the source was not read: {error.message}",
-            ),
-            0,
-        )
-        return
-    with open_manifest(store, snapshot.manifest_digest) as stream:
-        entries = read_entries(stream)
-        if pinned:
-            yield from in_order(partial(_compare_pinned, tree), entries)
+    listing: Iterable[Listed]
+    with ExitStack() as held:
+        try:
+            tree = live_tree(snapshot, source_root)
+            # Pins hold at the recorded source only; any other place is compared as it stands.
+            pinned = tree.uri == snapshot.source_uri and _header(store, snapshot).format == PINNED
+            listing = [] if pinned else held.enter_context(Listing.take(tree, chosen))
+            threads = None if isinstance(tree, FolderTree) else REMOTE_THREADS
+        except ArchiveError as error:
+            expected, found = snapshot.manifest_digest, f"the source was not read: {error.message}"
+            yield FileFinding(path="", verdict=Verdict.UNRECORDED, expected=expected, found=found), 0
             return
-        pairs = merge(entries, listing, left=Entry.sort_key, right=lambda item: item.path)
-        yield from in_order(partial(_compare_live, tree), pairs)
-
-
-def _is_pinned(store: ObjectStore, snapshot: SnapshotCreated) -> bool:
-    with open_manifest(store, snapshot.manifest_digest) as stream:
-        return any(entry.version is not None for entry in islice(read_entries(stream), 1))
+        entries = _entries(held.enter_context(open_manifest(store, snapshot.manifest_digest)), drawn)
+        if pinned:
+            wanted = (entry for entry, read in entries if read)
+            yield from in_order(partial(_compare_pinned, tree), wanted, threads=threads)
+            return
+        pairs = merge(entries, listing, left=lambda pair: pair[0].sort_key(), right=lambda item: item.path)
+        yield from in_order(partial(_compare_live, tree), pairs, threads=threads)
 
 
 def _compare_pinned(tree: Tree, entry: Entry) -> Compared:
@@ -194,16 +226,20 @@ def _compare_pinned(tree: Tree, entry: Entry) -> Compared:
     return (None if digest == entry.sha256 else _changed(entry.path, entry.sha256, digest)), size
 
 
-def _compare_live(tree: Tree, pair: tuple[Entry | None, Listed | None]) -> Compared:
-    entry, listed = pair
-    if entry is None:
+def _compare_live(tree: Tree, pair: tuple[tuple[Entry, bool] | None, Listed | None]) -> Compared:
+    told, listed = pair
+    if told is None:
         return _changed(path_to_text(listed.path) if listed else "", ABSENT, "a file"), 0
+    entry, drawn = told
     expected = entry.sha256 if entry.link is None else f"link to {entry.link}"
     if listed is None:
         return _changed(entry.path, expected, ABSENT), 0
     if listed.target is not None or entry.link is not None:
         found = "a file" if listed.target is None else f"link to {path_to_text(listed.target)}"
         return (None if found == expected else _changed(entry.path, expected, found)), 0
+    if not drawn:
+        sizes = f"{entry.size} bytes", f"{listed.size} bytes"
+        return (None if listed.size == entry.size else _changed(entry.path, *sizes)), None
     try:
         with tree.open(Listed(listed.path, listed.size)) as stream:
             digest, size = hash_stream(stream)

@@ -49,9 +49,11 @@ class Resuming(io.RawIOBase):
             self._version = answer.get("VersionId")
 
     def readable(self) -> bool:
+        """True: it is read from front to end."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as one block goes; ``SourceError`` where reading cannot go on."""
         tries = 0
         while self._at < self._size:
             try:
@@ -95,6 +97,7 @@ class Resuming(io.RawIOBase):
         )
 
     def close(self) -> None:
+        """Close the connection too."""
         if not self.closed and self._body is not None:
             self._body.close()
         super().close()

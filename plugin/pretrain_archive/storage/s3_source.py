@@ -27,6 +27,8 @@ GONE = {"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MethodNotAllowed", "40
 REWRITTEN = {"PreconditionFailed", "412"}
 WITHOUT_VERSIONS = {"NotImplemented", "MethodNotAllowed", "501", "405"}
 """What services that know no versions answer to the question whether a bucket keeps them."""
+POOL = 32
+"""Connections at once: at least as many as there are threads that read."""
 SHOWN = 4
 """Characters of an access key id that are shown at each end."""
 
@@ -56,6 +58,7 @@ def open_bucket(bucket: str, options: Mapping[str, str]) -> SourceBucket:
     config = Config(
         retries={"mode": "standard", "max_attempts": 8},
         s3={"addressing_style": "path" if endpoint else "auto"},
+        max_pool_connections=POOL,
         signature_version=UNSIGNED if held is None else None,
     )
     client = session.client(

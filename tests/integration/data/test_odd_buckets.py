@@ -1,0 +1,126 @@
+"""Services that cut connections, throttle, list wrongly or hold keys that XML cannot carry."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.odd_s3 import BUCKET, odd_s3
+
+from pretrain_archive.data.buckets import Address, BucketTree
+from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.tree import Listed
+from pretrain_archive.domain.errors import SourceChangedError, SourceError
+from pretrain_archive.storage import resuming
+from pretrain_archive.storage.factory import open_bucket
+
+BIG = bytes(range(256)) * 1024
+
+KEYS = (
+    b"a b", b"a+b", b"a%2Bb", b"a%20b", "é".encode(), b"#x?", b"s;c:", b"../up", b"line\nbreak", b"cr\r", b"\x01\x07",
+    b" lead", b"a//b", b"a/./b", b"a\\b", b"<&>\"'", "数据".encode(), b"\x7f",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(resuming, "PAUSE", 0.001)
+
+
+def tree(odd) -> BucketTree:
+    """The tree of the whole bucket."""
+    return BucketTree.at(open_bucket(BUCKET, s3_options=odd.options), Address(bucket=BUCKET))
+
+
+def content(found, path: bytes) -> bytes:
+    """What a listed file holds."""
+    (listed,) = (item for item in found.list(Filter()) if item.path == path)
+    with found.open(listed) as stream:
+        return stream.read()
+
+
+@pytest.mark.case("S01", "S11")
+@pytest.mark.parametrize("space", ["%20", "+"])
+def test_every_key_is_listed_and_read(space):
+    """Whichever way a service writes a space in a listing, each object holds its own key."""
+    with odd_s3({key: key for key in KEYS}, space=space) as odd:
+        found = tree(odd)
+
+        listed = list(found.list(Filter()))
+
+        assert sorted(KEYS) == [item.path for item in listed]
+        for item in listed:
+            with found.open(item) as stream:
+                assert item.path == stream.read()
+
+
+@pytest.mark.case("S03")
+def test_a_key_that_is_not_utf8_is_named():
+    """No request can ask for it: it is refused with its bytes escaped."""
+    with odd_s3({b"bad\xff": b"x"}) as odd, pytest.raises(SourceError, match="bad%FF: is not UTF-8"):
+        list(tree(odd).list(Filter()))
+
+
+def test_another_order_is_refused():
+    """A service that does not sort would give a wrong manifest."""
+    with (
+        odd_s3({b"a": b"", b"b": b""}, backwards=True) as odd,
+        pytest.raises(SourceError, match="/a: listed after b, expected ascending"),
+    ):
+        list(tree(odd).list(Filter()))
+
+
+def test_a_listing_that_is_cut_is_no_whole():
+    """More keys are announced and no way to them is told: that is an error and not an end."""
+    with (
+        odd_s3({b"a": b"", b"b": b"", b"c": b""}, says_how_to_go_on=False) as odd,
+        pytest.raises(SourceError, match="the listing is cut"),
+    ):
+        list(tree(odd).list(Filter()))
+
+
+def test_reading_goes_on_where_it_broke():
+    """Connections that break again and again cost no byte and no byte twice."""
+    with odd_s3({b"big": BIG}, cut_after=100_000, cuts=2) as odd:
+        assert content(tree(odd), b"big") == BIG
+        assert ["big", "big bytes=100000-", "big bytes=200000-"] == odd.asked
+
+
+def test_a_connection_that_never_holds_is_an_error():
+    """Without a byte of progress reading is given up, and the place is told."""
+    with odd_s3({b"big": BIG}, cut_after=0, cuts=99) as odd:
+        with pytest.raises(SourceError, match=f"reading broke off at byte 0 of {len(BIG)}"):
+            content(tree(odd), b"big")
+        assert resuming.RESUMES + 1 == len(odd.asked)
+
+
+def test_what_was_written_between_two_connections_is_not_joined():
+    """The second half comes from the object that the first came from, or not at all."""
+    with (
+        odd_s3({b"big": BIG}, cut_after=1000, cuts=1, rewrite_on_cut=True) as odd,
+        pytest.raises(SourceChangedError, match="/big: changed while it was read"),
+    ):
+        content(tree(odd), b"big")
+
+
+def test_nor_where_no_state_was_pinned():
+    """A file that is opened by its name alone is pinned by the first answer."""
+    with (
+        odd_s3({b"big": BIG}, cut_after=1000, cuts=1, rewrite_on_cut=True) as odd,
+        tree(odd).open(Listed(b"big", len(BIG))) as stream,
+        pytest.raises(SourceChangedError),
+    ):
+        stream.read()
+
+
+def test_a_service_without_ranges_is_no_reason_to_begin_again():
+    """Bytes from the beginning are never taken for those that are missing."""
+    with (
+        odd_s3({b"big": BIG}, cut_after=1000, cuts=1, knows_ranges=False) as odd,
+        pytest.raises(SourceError, match="does not go on at byte 1000"),
+    ):
+        content(tree(odd), b"big")
+
+
+def test_throttling_is_waited_out():
+    """503 SlowDown is answered by trying again."""
+    with odd_s3({b"a": b"words"}, slow_downs=2) as odd:
+        assert b"words" == content(tree(odd), b"a")
