@@ -2,7 +2,8 @@
 
 Every program reads the same texts, runs in a process of its own on one core, and times itself from the list of Python
 strings to its list of pairs. The peers' scripts are what their documentation shows: shingles cut in Python, one MinHash
-a document, query then insert. Datasketch is slow: it is given a smaller set of the same kind, and documents a second are compared.
+a document, query then insert. Datasketch is slow: it is given a smaller set of the same kind, and documents a second
+are compared.
 """
 
 # ruff: noqa: T201 - the table is the result
@@ -111,7 +112,9 @@ def with_copies(pairs: set[tuple[int, int]], texts: list[str]) -> set[tuple[int,
         copies.setdefault(first.setdefault(text, place), []).append(place)
     near = {(a, b) for a, b in pairs if texts[a] != texts[b]}
     grown = {tuple(sorted((x, y))) for a, b in near for x in copies[a] for y in copies[b]}
-    return grown | {(x, y) for a, b in pairs - near for x in copies[a] for y in copies[a] if x < y and b in copies[a]}
+    return grown | {
+        (x, y) for a, b in pairs - near for x in copies[a] for y in copies[a] if x < y and b in copies[a]
+    }
 
 
 def quality(found: set[tuple[int, int]], truth: Planted) -> tuple[float, float, float]:
@@ -168,7 +171,9 @@ def test_near_duplicates(documents, least, most, tmp_path, capsys):
         print("              documents/s  ratio  recall >=0.8  recall 0.7-0.8  precision")
         for name, (high, low, precision) in told.items():
             ratio = best["ours"].rate / best[name].rate
-            print(f"  {name:10} {best[name].rate:12,.0f} {ratio:6.2f} {high:13.4f} {low:15.4f} {precision:10.4f}")
+            print(
+                f"  {name:10} {best[name].rate:12,.0f} {ratio:6.2f} {high:13.4f} {low:15.4f} {precision:10.4f}"
+            )
         print(f"  (datasketch: {len(small.texts):,} documents of the same kind)")
     high, low, precision = told["ours"]
     assert high >= RECALL_HIGH

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pretrain_archive.commands.output import FINDING, OK, Json, answer, command, plain
 from pretrain_archive.commands.snapshot import Store, open_store
+
+if TYPE_CHECKING:
+    from pretrain_archive.data.quality.neardup.sides import Side
+    from pretrain_archive.services.overlapping import Compared
 
 MODE_HELP = (
     "When texts are equal: exact, normalised, normalised+case, normalised+punctuation, "
@@ -44,25 +49,28 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
 
     settings = Settings(threshold=threshold, mode=mode)
     sizes = Grams(n=grams, least=min(grams, 8))
-    sides = [
-        side(text, lambda: open_store(store), lambda: services.open_ledger(create=False))
-        for text in (left, right)
-    ]
-    found = compare(*sides, settings, sizes, work=Path(tempfile.gettempdir()))
-    twins, items = found.twins, found.grams
-    lines = [
-        f"{plain(found.right.name)} against {plain(found.left.name)}",
-        f"  twins    {twins.documents} of {twins.right_documents} documents: {twins.exact} equal, {twins.near} near"
-        f" (Jaccard at least {threshold}, {mode})",
-        f"  {items.settings.n}-grams {items.contaminated} of {items.tested} items, {items.rare} by one that stands in "
-        f"at most {items.settings.common} documents; {items.too_short} too short",
-    ]
+
+    def named(text: str) -> Side:
+        return side(text, lambda: open_store(store), lambda: services.open_ledger(create=False))
+
+    found = compare(named(left), named(right), settings, sizes, work=Path(tempfile.gettempdir()))
     document = found.to_json()
+    answer(document, _lines(found, document), as_json=as_json, code=OK if found.clean else FINDING)
+
+
+def _lines(found: Compared, document: dict[str, Any]) -> Iterator[str]:
+    twins, items = found.twins, found.grams
+    yield f"{plain(found.right.name)} against {plain(found.left.name)}"
+    yield (
+        f"  twins: {twins.documents} of {twins.right_documents} documents, {twins.exact} equal and {twins.near} near "
+        f"(Jaccard at least {twins.settings.threshold}, {twins.settings.mode})"
+    )
+    yield (
+        f"  {items.settings.n}-grams: {items.contaminated} of {items.tested} items, {items.rare} by one that stands in "
+        f"at most {items.settings.common} documents; {items.too_short} too short"
+    )
     for example in document["twins"]["examples"]:
-        lines.append(f"  {plain(example['right'])} is like {plain(example['left'])} ({example['jaccard']})")
+        yield f"  {plain(example['right'])} is like {plain(example['left'])} ({example['jaccard']})"
     for example in document["grams"]["examples"]:
-        lines.append(
-            f"  {plain(example['right'])} shares {example['shared']} of {example['grams']} n-grams, "
-            f"first with {plain(example['left'])}"
-        )
-    answer(document, lines, as_json=as_json, code=OK if found.clean else FINDING)
+        shared = f"shares {example['shared']} of {example['grams']} n-grams"
+        yield f"  {plain(example['right'])} {shared}, first with {plain(example['left'])}"

@@ -200,9 +200,12 @@ def words_only(text: str) -> bytes:
     if text.isascii():
         return text.encode().translate(_ASCII_LOWER, _ASCII_PUNCTUATION)
     plain = unicodedata.normalize("NFC", text.lower())
-    drop = {ord(char): None for char in set(plain) if unicodedata.category(char)[0] in "PS"}
-    blanks = {ord(char): " " for char in set(plain) if char.isspace()}
-    return plain.translate(drop | blanks).encode("utf-8", "surrogatepass")
+    changed = {ord(char): " " if char.isspace() else "" for char in set(plain) if _no_word(char)}
+    return plain.translate(changed).encode("utf-8", "surrogatepass")
+
+
+def _no_word(char: str) -> bool:
+    return char.isspace() or unicodedata.category(char)[0] in "PS"
 
 
 def _grams(units: Units, size: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -32,7 +32,8 @@ def _chunk(settings: Settings) -> int:
 class Candidates:
     """The candidate pairs of a corpus, or across the two groups of one.
 
-    :meth:`equal` comes first: a later copy of a text has no part in the search for similar ones.
+    :meth:`equal` comes first: a later copy of a text has no part in the search for similar ones. Counted along the
+    way: ``found`` similar candidates, ``chained`` members of crowded buckets, documents ``without_hashes``.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Candidates:
         self._left_count = corpus.counts[0] if len(corpus.counts) > 1 else None
         self._copies: NDArray[np.bool_] = scratch.array("copies", bool, corpus.documents)
         self.chained = 0
+        self.found = 0
         self.without_hashes = 0
 
     def equal(self) -> Iterator[NDArray[np.uint64]]:
@@ -75,7 +77,9 @@ class Candidates:
                 found.add(pairs)
             self.chained += pairing.chained
             self._progress("bands", band + 1, settings.bands)
-        yield from found.blocks(unique=True)
+        for block in found.blocks(unique=True):
+            self.found += len(block)
+            yield block
 
     def _bands(self) -> list[Sorter]:
         corpus, settings = self._corpus, self._settings

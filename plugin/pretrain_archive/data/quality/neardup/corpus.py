@@ -9,6 +9,7 @@ import json
 import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,7 @@ class Corpus:
             self._files.append(Sketch(**vars(file) | {"base": start}))
             start += file.count
         self.counts.append(start - base)
-        ordered = all(int(a.numbers[-1]) < int(b.numbers[0]) for a, b in zip(files, files[1:], strict=False))
+        ordered = all(int(a.numbers[-1]) < int(b.numbers[0]) for a, b in pairwise(files))
         self._ranks += [None] * len(files) if ordered else self._interleaved(files, base)
 
     def _interleaved(self, files: Sequence[Sketch], base: int) -> list[NDArray[np.int64] | None]:

@@ -79,7 +79,7 @@ class Sorter:
         if not len(numbers):
             return
         if self._file is None:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=self._folder))
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=self._folder))  # noqa: SIM115 - closed by close()
         self._runs.append((self._file.seek(0, 2), len(numbers)))
         self._file.write(numbers.data)
 

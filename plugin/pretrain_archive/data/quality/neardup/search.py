@@ -170,26 +170,20 @@ def find(
     """Find the duplicates among the documents of ``sketches``.
 
     ``work`` is a folder of this search alone: what an earlier, killed one left there is taken away, and the lists of
-    pairs and of documents that would be dropped stay in it. The result depends on texts, numbers and settings and not on how many
-    sketches there are. Memory: about ``settings.memory_bytes`` and one pair of documents; what does not fit lies in
-    ``work`` (about 0.3 KB a document). Raises ``InputError`` and ``ArchiveError`` as :class:`.corpus.Corpus` does.
+    pairs and of documents that would be dropped stay in it. The result depends on texts, numbers and settings and not
+    on how many sketches there are. Memory: about ``settings.memory_bytes`` and one pair of documents; what does not
+    fit lies in ``work`` (about 0.3 KB a document). Raises ``InputError`` and ``ArchiveError`` as
+    :class:`.corpus.Corpus` does.
     """
     folder = _emptied(work)
     scratch = Scratch(folder, settings.memory_bytes)
     corpus = Corpus([sketches], settings, scratch)
     looked = Candidates(corpus, settings, scratch, progress=progress or silent)
-    tally, kept, candidates = _Tally(corpus=corpus), PairFile(folder / "pairs", scratch.block), 0
+    tally, kept = _Tally(corpus=corpus), PairFile(folder / "pairs", scratch.block)
     for pairs in looked.equal():
         kept.add(pairs, 1.0)
         tally.add(pairs, None)
-
-    def counted() -> Iterator[NDArray[np.uint64]]:
-        nonlocal candidates
-        for block in looked.similar():
-            candidates += len(block)
-            yield block
-
-    for pairs, values in judged(corpus, counted(), settings.threshold, scratch):
+    for pairs, values in judged(corpus, looked.similar(), settings.threshold, scratch):
         kept.add(pairs, values)
         tally.add(pairs, values)
     found, dropped, clusters = _dropped(corpus, kept, scratch, work)
@@ -204,7 +198,7 @@ def find(
         documents_in_pairs=dropped + clusters,
         clusters=clusters,
         dropped=dropped,
-        candidates=candidates,
+        candidates=looked.found,
         chained=looked.chained,
         equality_only=looked.without_hashes,
         histogram=tally.histogram(),
@@ -310,7 +304,8 @@ def _listed(corpus: Corpus, kept: PairFile, work: Path) -> Path:
 def _rows(path: Path) -> Iterator[tuple[int, int]]:
     with path.open("rb") as stream:
         while raw := stream.read(1 << 20):
-            yield from map(tuple, np.frombuffer(raw, np.int64).reshape(-1, 2).tolist())
+            rows = np.frombuffer(raw, np.int64).reshape(-1, 2).tolist()
+            yield from ((one, two) for one, two in rows)
 
 
 def _records(path: Path) -> Iterator[tuple[int, int, float]]:

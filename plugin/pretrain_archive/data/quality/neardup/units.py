@@ -232,30 +232,39 @@ def _lettered(w: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def _of_long(text: bytes, k: int) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.bool_]]:
-    """What :func:`shingles` gives for one long text, made of pieces that share k - 1 units."""
+    """What :func:`shingles` gives for one long text: piece by piece, the last k - 1 units carried into the next."""
     found: NDArray[np.uint32] = np.empty(0, np.uint32)
+    carried: NDArray[np.uint64] = np.empty(0, _U)
     counted = lettered = 0
-    for units in _pieces(text, k):
-        h, _ = windows(units, k)
-        found = np.union1d(found, (h >> _HALF).astype(np.uint32))
+    for piece in _pieces(text):
+        units = cut([piece])
         counted += len(units.hashes)
         lettered += int(units.lettered.sum())
+        joined = np.concatenate([carried, units.hashes])
+        if len(joined) >= k:
+            found = np.union1d(found, _hashes_of(joined, k))
+        carried = joined[max(0, len(joined) - k + 1) :] if k > 1 else carried
+    if counted < k:
+        found = np.union1d(found, _hashes_of(carried, k))
     return found, np.array([0, len(found)]), np.array([2 * lettered < counted])
 
 
-def _pieces(text: bytes, k: int) -> Iterator[Units]:
+def _hashes_of(hashes: NDArray[np.uint64], k: int) -> NDArray[np.uint32]:
+    none, ends = np.empty(0, np.int64), np.array([0, len(hashes)])
+    h, _ = windows(Units(hashes=hashes, starts=none, first=ends, lettered=none.astype(bool)), k)
+    return (h >> _HALF).astype(np.uint32)
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """The text cut at blanks, or within a run that is longer than a piece."""
     start = 0
     while start < len(text):
-        end = min(start + PIECE, len(text))
+        end = start + PIECE
         if end < len(text):
-            gap = max(text.rfind(blank, start, end) for blank in (b" ", b"\n", b"\t"))
-            end = gap if gap > start + PIECE // 2 else _character_start(text, end)
-        units = cut([text[start:end]])
-        yield units
-        if end == len(text):
-            return
-        overlap = int(units.starts[-(k - 1)]) if 1 < k <= len(units.starts) else end - start
-        start += overlap if overlap > 0 else end - start
+            blank = max(text.rfind(blank, start + 1, end) for blank in (b" ", b"\n", b"\t"))
+            end = blank if blank > start else max(start + 1, _character_start(text, end))
+        yield text[start:end]
+        start = end
 
 
 def _character_start(text: bytes, place: int) -> int:

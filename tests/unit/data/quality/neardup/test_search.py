@@ -17,7 +17,7 @@ from pretrain_archive.data.quality.neardup.settings import Settings
 from pretrain_archive.data.quality.neardup.signatures import agreement, signatures
 from pretrain_archive.data.quality.neardup.sketch import SketchWriter
 from pretrain_archive.data.quality.neardup.units import shingles
-from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.errors import InputError
 
 SMALL = Settings(threshold=0.7, memory_bytes=1 << 20)
 LARGE = Settings(threshold=0.7)
@@ -65,7 +65,7 @@ def found(folder: Path, texts, chosen: Settings = LARGE):
     ],
 )
 def test_what_counts_as_a_twin(mode, twins, tmp_path):
-    """Each mode counts the twins of its rule, keeps the first in order and says all of it; number tables never count."""
+    """Each mode counts the twins of its rule, keeps the first in order and says so; number tables never do."""
     result = found(tmp_path, CASES, Settings(mode=mode))
     # Blanks are no part of a unit in any mode: what differs in nothing else is similar, though not the same.
     similar = {2: 0} if mode == "exact" else {}
@@ -80,7 +80,7 @@ def test_what_counts_as_a_twin(mode, twins, tmp_path):
 
 
 def test_long_number_tables_are_twins_only_when_equal(tmp_path):
-    """Tables of a hundred rows that differ in one digit stay apart, unless the setting is off; an equal one is found."""
+    """Tables of a hundred rows that differ in one digit stay apart unless that is set off; an equal one is found."""
     rows = [f"{n}|{n * n}|{n * 7}$" for n in range(100)]
     tables = [" ".join(rows), " ".join([*rows[:-1], "99|9801|694$"]), " ".join(rows)]
     result = found(tmp_path, tables)
@@ -147,7 +147,7 @@ def test_groups_are_what_exact_pairs_connect(tmp_path_factory, documents, data):
 
 
 def test_result_depends_on_neither_files_nor_memory(tmp_path):
-    """One sketch or many with interleaved numbers, memory for all or for little: the same result to the last example."""
+    """One sketch or many with interleaved numbers, much memory or little: the same result to the last example."""
     texts = planted(6000, 20, 50, seed=5).texts
     whole = found(tmp_path, texts).to_json()
     spread = [

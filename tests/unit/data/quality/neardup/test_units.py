@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,7 +26,7 @@ def spans(text: str) -> list[bytes]:
 def sets(texts: list[str], k: int = 5) -> list[set[int]]:
     """The shingle hashes of each text."""
     hashes, offsets, _ = shingles([text.encode() for text in texts], k)
-    return [set(hashes[a:b].tolist()) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+    return [set(hashes[a:b].tolist()) for a, b in pairwise(offsets.tolist())]
 
 
 @pytest.mark.parametrize(
