@@ -52,7 +52,10 @@ def open_store(uri: str) -> ObjectStore:
 
 @command(app)
 def create(  # noqa: PLR0917 - typer passes options by name
-    source: Annotated[str, typer.Argument(metavar="SRC", help="Folder or file:// URL to read.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SRC", help="Folder, file:// URL or s3://[CONNECTION@]bucket/prefix to read."),
+    ],
     name: Annotated[str, typer.Option("--name", help="Name of the snapshot.")],
     store: Store = "",
     mode: Annotated[
@@ -135,14 +138,26 @@ def verify(
     snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
     store: Store = "",
     source: Annotated[str, typer.Option(metavar="SRC", help="Compare the live source, not the copy.")] = "",
+    confidence: Annotated[
+        float, typer.Option(help="Read a sample: a change is seen with this probability, such as 0.99.")
+    ] = 0,
+    max_changed: Annotated[
+        float, typer.Option(help="For a sample: if at least this share of the files changed.")
+    ] = 0.001,
+    seed: Annotated[int, typer.Option(help="For a sample: draw the files of an earlier one again.")] = -1,
     as_json: Json = False,
 ) -> None:
     """Read every byte again and compare it with the manifest; lists what is not as it was."""
     from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
+    from pretrain_archive.data.sampling import SampleRule, new_seed  # noqa: PLC0415
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.data.verify import verify_snapshot  # noqa: PLC0415
 
     name, version = parse_snapshot(snapshot)
+    sample = None
+    if confidence:
+        number = new_seed() if seed < 0 else seed
+        sample = SampleRule(confidence=confidence, max_changed=max_changed, seed=number)
     with hashing_progress("verifying") as progress:
         checked = verify_snapshot(
             open_store(store),
@@ -150,6 +165,7 @@ def verify(
             version,
             source_root=resolve_source(source).tree if source else None,
             manifest_digest=_recorded_digest(open_store(store), name, version),
+            sample=sample,
             progress=progress,
         )
     document = checked.to_json()
@@ -160,7 +176,13 @@ def verify(
     ]
     tally = ", ".join(f"{number} {word}" for word, number in checked.counts.items())
     lines.append(f"{verdict_text(document['verdict'])}  {name}@{checked.snapshot.version}: {tally}")
-    answer(document, lines, as_json=as_json, code=OK if document["verdict"] == "verified" else FINDING)
+    lines += [checked.checked] if sample else []
+    answer(
+        document,
+        lines,
+        as_json=as_json,
+        code=OK if document["verdict"] in {"verified", "sampled"} else FINDING,
+    )
 
 
 @command(app)
