@@ -59,8 +59,10 @@ _OWN: Final = (
     ("alibaba cloud", ("LTAI",), r"LTAI[A-Za-z0-9]{12,26}"),
     ("tencent cloud", ("AKID",), r"AKID[A-Za-z0-9]{32}"),
 )
-# The plugin's own expression ends a token before its signature.
-_WEB_TOKEN: Final = re.compile(r"eyJ[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+(?:\.[A-Za-z0-9_+/=-]+)?")
+# The plugin's own expression ends a token before its signature, and looks at each "eyJ" within one again.
+_WEB_TOKEN: Final = re.compile(
+    r"(?<![A-Za-z0-9_=-])eyJ[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+(?:\.[A-Za-z0-9_+/=-]+)?"
+)
 # RFC 7468 and OpenPGP armour: a header alone (in prose) is no key, so some of the key must follow.
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
