@@ -37,6 +37,9 @@ REPEATED: Final = (5, 6, 7, 8, 9, 10)
 SHORT_LINE: Final = 30
 """Characters up to which a line is short (FineWeb)."""
 
+FEW: Final = 48
+"""Repeated n-grams up to which they are counted one by one."""
+
 SOURCES: Final = {
     "words": "Gopher",
     "mean_word_length": "Gopher",
@@ -174,26 +177,50 @@ def _grams(words: Sequence[str], characters: int) -> tuple[float, ...]:
     their first; characters under several of them are counted once. Words are told apart by Python's 64-bit hash.
     """
     number = len(words)
-    shares = [0.0] * (len(TOP) + len(REPEATED))
+    counted = dict.fromkeys((*TOP, *REPEATED), 0)
     found = _Repeated.of(np.arange(number), np.fromiter(map(hash, words), np.int64, number))
     if found is None:
-        return tuple(shares)
+        return tuple(0.0 for _ in counted)
     single = np.zeros(number, dtype=np.int64)
     single[found.places] = found.numbers
-    kinds = int(found.numbers.max()) + 1
+    kinds, length = int(found.numbers.max()) + 1, 1
     ends: Codes | None = None
-    for length in range(2, REPEATED[-1] + 1):
+    while found is not None and len(found.places) > FEW and length < REPEATED[-1]:
+        length += 1
         found = found.longer(single, kinds, length)
-        if found is None:
-            break
-        if ends is None:
-            ends = np.zeros(number + 1, dtype=np.int64)
-            np.fromiter(map(len, words), np.int64, number).cumsum(out=ends[1:])
+        if found is not None and len(found.places) > FEW:
+            if ends is None:
+                ends = np.concatenate(([0], np.fromiter(map(len, words), np.int64, number).cumsum()))
+            counted[length] = found.top(length, ends) if length in TOP else found.covered(length, ends)
+    if found is not None and len(found.places) <= FEW:
+        _count_few(counted, found.groups(), words, length)
+    return tuple(min(1.0, count / characters) for count in counted.values())
+
+
+def _count_few(counted: dict[int, int], groups: list[list[int]], words: Sequence[str], length: int) -> None:
+    """Count on where few are left: arrays cost more than they save there.
+
+    ``groups`` are the places (ascending) of each repeated n-gram of ``length`` words.
+    """
+    while groups:
         if length in TOP:
-            shares[length - TOP[0]] = min(1.0, found.top(length, ends) / characters)
-        if length in REPEATED:
-            shares[len(TOP) + length - REPEATED[0]] = found.covered(length, ends) / characters
-    return tuple(shares)
+            most = max(map(len, groups))
+            texts = ["".join(words[p[0] : p[0] + length]) for p in groups if len(p) == most]
+            counted[length] = most * max(map(len, texts))
+        elif length in REPEATED:
+            covered = {
+                word for places in groups for place in places[1:] for word in range(place, place + length)
+            }
+            counted[length] = sum(len(words[word]) for word in covered)
+        if length == REPEATED[-1]:
+            return
+        at = {place: number for number, places in enumerate(groups) for place in places}
+        longer: dict[tuple[int, str], list[int]] = {}
+        for place in sorted(at):
+            if place + 1 in at:
+                longer.setdefault((at[place], words[place + length]), []).append(place)
+        groups = [places for places in longer.values() if len(places) > 1]
+        length += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +253,13 @@ class _Repeated:
         kept[order] = True
         position = kept.cumsum() - 1
         return cls(places[kept], numbers[kept], position[order], new)
+
+    def groups(self) -> list[list[int]]:
+        """The places of each n-gram, ascending."""
+        made: dict[int, list[int]] = {}
+        for place, number in zip(self.places.tolist(), self.numbers.tolist(), strict=True):
+            made.setdefault(number, []).append(place)
+        return list(made.values())
 
     def longer(self, single: Codes, kinds: int, length: int) -> _Repeated | None:
         """The repeated n-grams of ``length``, which is one more than that of these."""

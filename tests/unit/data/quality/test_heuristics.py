@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -104,7 +105,7 @@ def test_measures(text, expected):
 @pytest.mark.parametrize("text", ["", " \n\t\n", "\u3000", "\ufeff", "。。。", "\u2026"], ids=repr)
 def test_texts_without_words(text):
     """A text without a word has numbers too, and none of them is undefined."""
-    assert all(value == value for value in measure(text, text.encode()))
+    assert not any(math.isnan(value) for value in measure(text, text.encode()))
 
 
 def test_chinese():
