@@ -1,6 +1,7 @@
 """An S3 service of a few dozen lines that can be told to misbehave as real ones do; it also takes any key.
 
-It knows ListObjectsV2 and GetObject with Range and If-Match. What moto cannot store (a line break in a key) or never
+It knows ListObjectsV2, ListObjectVersions (each key has an older version; what is in ``deleted`` ends in a delete
+marker), and GetObject with Range, If-Match and versionId. What moto cannot store (a line break in a key) or never
 does (cut connections, answer 503, list in another order) is tested against it.
 """
 
@@ -31,6 +32,9 @@ class OddS3:
     cuts: int = 0
     slow_downs: int = 0
     rewrite_on_cut: bool = False
+    versions: bool = False
+    deleted: frozenset[bytes] = frozenset()
+    knows_ids: bool = True
     asked: list[str] = field(default_factory=list)
     endpoint: str = ""
 
@@ -65,10 +69,14 @@ class _Handler(BaseHTTPRequestHandler):
             .removeprefix(f"/{BUCKET}".encode())
             .removeprefix(b"/")
         )
-        if "versioning" in query:
+        if "versioning" in query and self.odd.versions:
+            self._answer(200, b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+        elif "versions" in query:
+            self._list_versions(query)
+        elif "versioning" in query:
             self._answer(501, b"<Error><Code>NotImplemented</Code><Message>none</Message></Error>")
         elif key:
-            self._object(key)
+            self._object(key, query.get("versionId", [""])[0])
         else:
             self._list(query)
 
@@ -90,10 +98,36 @@ class _Handler(BaseHTTPRequestHandler):
             f"{token}{rows}</ListBucketResult>".encode(),
         )
 
+    def _list_versions(self, query: dict[str, list[str]]) -> None:
+        after = query.get("key-marker", [""])[0].encode(), query.get("version-id-marker", [""])[0]
+        rows = [
+            (key, name, name == "3")
+            for key in sorted(self.odd.objects)
+            for name in (("3", "2", "1") if key in self.odd.deleted else ("2", "1"))
+        ]
+        start = 1 + rows.index((*after, after[1] == "3")) if after[0] else 0
+        shown, more = rows[start : start + self.odd.page], start + self.odd.page < len(rows)
+        text = "".join(
+            f"<{kind}><Key>{self._named(key)}</Key><VersionId>{name}</VersionId><IsLatest>{newest}</IsLatest>"
+            f"<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>{_etag(self.odd.objects[key])}</ETag>"
+            f"<Size>{len(self.odd.objects[key])}</Size></{kind}>"
+            for key, name, marker in shown
+            for kind in ["DeleteMarker" if marker else "Version"]
+            for newest in [str(marker or (name == "2" and key not in self.odd.deleted)).lower()]
+        )
+        last = shown[-1]
+        way = f"<NextKeyMarker>{self._named(last[0])}</NextKeyMarker>"
+        way += f"<NextVersionIdMarker>{last[1]}</NextVersionIdMarker>"
+        self._answer(
+            200,
+            f"<ListVersionsResult><EncodingType>url</EncodingType><IsTruncated>{str(more).lower()}</IsTruncated>"
+            f"{way if more else ''}{text}</ListVersionsResult>".encode(),
+        )
+
     def _named(self, key: bytes) -> str:
         return quote_plus(key, safe="/") if self.odd.space == "+" else quote(key)
 
-    def _object(self, key: bytes) -> None:
+    def _object(self, key: bytes, version: str) -> None:
         ranged = self.headers.get("Range", "")
         self.odd.asked.append(f"{key.decode()} {ranged}".strip())
         body = self.odd.objects.get(key)
@@ -107,6 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
             int(ranged.removeprefix("bytes=").removesuffix("-")) if ranged and self.odd.knows_ranges else 0
         )
         headers = {"ETag": _etag(body)}
+        if version:
+            headers["x-amz-version-id"] = version if self.odd.knows_ids else "9"
         if start:
             headers["Content-Range"] = f"bytes {start}-{len(body) - 1}/{len(body)}"
         cut = self.odd.cuts > 0 and self.odd.cut_after >= 0

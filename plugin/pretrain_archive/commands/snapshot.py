@@ -134,7 +134,7 @@ def rebuild(
 
 
 @command(app)
-def verify(
+def verify(  # noqa: PLR0917 - typer passes options by name
     snapshot: Annotated[str, typer.Argument(metavar="NAME[@VERSION]", help="Default: the newest version.")],
     store: Store = "",
     source: Annotated[str, typer.Option(metavar="SRC", help="Compare the live source, not the copy.")] = "",

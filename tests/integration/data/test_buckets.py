@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,7 +42,7 @@ KEY_ID, SECRET = "AKIAEXAMPLEKEY7777", "geheim+geheim/geheim"
 
 def put(s3, files: dict[str, bytes]) -> None:
     """Store objects."""
-    client = s3.client()
+    client = opened(s3)[1]
     for key, body in files.items():
         client.put_object(Bucket=s3.bucket, Key=key, Body=body)
 
@@ -51,10 +52,15 @@ def keep_versions(s3, status: str = "Enabled") -> None:
     s3.client().put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": status})
 
 
+@cache
+def opened(s3):
+    """The bucket to read, and a client to write: making one takes longer than most tests."""
+    return open_bucket(s3.bucket, s3_options=s3.options), s3.client()
+
+
 def tree(s3, prefix: str = "") -> BucketTree:
     """The tree below a prefix."""
-    address = Address(bucket=s3.bucket, prefix=prefix.encode())
-    return BucketTree.at(open_bucket(s3.bucket, s3_options=s3.options), address)
+    return BucketTree.at(opened(s3)[0], Address(bucket=s3.bucket, prefix=prefix.encode()))
 
 
 def paths(found, **patterns) -> list[bytes]:
@@ -297,21 +303,23 @@ def test_a_key_that_vanishes_while_reading_is_named(s3, snap, files):
 @pytest.mark.parametrize("pinned", [False, True], ids=["unversioned", "versioned"])
 def test_a_training_program_gets_the_pinned_bytes(s3, refer, files, tmp_path, pinned):
     """A snapshot by reference is laid out in the work folder under digests, whatever the keys say."""
+    # The server writes the keys of versions as they are: those that XML cannot carry would break its answer.
+    keys = [key for key in HARD_KEYS if not pinned or key.isprintable()]
     if pinned:
         keep_versions(s3)
-    put(s3, {f"v/{key}": b"words of " + key.encode() for key in HARD_KEYS})
+    put(s3, {f"v/{key}": b"words of " + key.encode() for key in keys})
     snapshot = refer()
     split = create_split(
         files, None, snapshot=snapshot, seed=1, validation_fraction=0.3, actor=ACTOR, origin=origin()
     )
     if pinned:
-        put(s3, {f"v/{key}": b"newer" for key in HARD_KEYS})
+        put(s3, {f"v/{key}": b"newer" for key in keys})
     outside = {path for path in tmp_path.rglob("*") if "work" not in path.parts}
 
     listed = materialise(files, snapshot, split, tmp_path / "work")
 
     rows = [json.loads(line) for line in listed.read_bytes().splitlines()]
-    assert {path_to_text(key.encode()) for key in HARD_KEYS} == {row["path"] for row in rows}
+    assert {path_to_text(key.encode()) for key in keys} == {row["path"] for row in rows}
     for row in rows:
         with open(row["location"], "rb") as stream:  # noqa: PTH123 - the name as a program gets it
             assert row["sha256"] == "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
@@ -331,11 +339,12 @@ HARD = settings(
 
 
 def refill(s3, files: dict[str, bytes]) -> None:
-    """Let the bucket hold these objects only."""
+    """Let the bucket hold these objects only; put in behind the server, since there are many of them."""
     backend = s3_backends["123456789012"]["aws"]
     for key in list(backend.buckets[s3.bucket].keys):
         del backend.buckets[s3.bucket].keys[key]
-    put(s3, files)
+    for key, body in files.items():
+        backend.put_object(s3.bucket, key, body)
 
 
 @HARD

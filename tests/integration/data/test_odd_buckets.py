@@ -52,6 +52,27 @@ def test_every_key_is_listed_and_read(space):
                 assert item.path == stream.read()
 
 
+@pytest.mark.case("S09", "S11")
+@pytest.mark.parametrize("page", [1, 2, 5])
+@pytest.mark.parametrize("space", ["%20", "+"])
+def test_every_key_of_a_versioned_bucket(space, page):
+    """Wherever a page ends, each key is there once at its newest version; what ends in a delete marker is absent."""
+    deleted = frozenset({b"a+b", b"line\nbreak"})
+    with odd_s3({key: key for key in KEYS}, versions=True, deleted=deleted, page=page, space=space) as odd:
+        listed = list(tree(odd).list(Filter()))
+
+    assert [(key, "2") for key in sorted(KEYS) if key not in deleted] == [(i.path, i.version) for i in listed]
+
+
+def test_another_version_than_the_pinned_one_is_refused():
+    """A service that does not know version ids answers with the newest: it is not taken."""
+    with (
+        odd_s3({b"a": b"words"}, versions=True, knows_ids=False) as odd,
+        pytest.raises(SourceError, match="version 2 was asked for and 9 came"),
+    ):
+        content(tree(odd), b"a")
+
+
 @pytest.mark.case("S03")
 def test_a_key_that_is_not_utf8_is_named():
     """No request can ask for it: it is refused with its bytes escaped."""
