@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, cast
 
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import Progress, expect, hash_stream, in_order, workers
+from pretrain_archive.data.hashing import REMOTE_THREADS, Progress, expect, hash_stream, in_order, workers
 from pretrain_archive.data.listing import Listing, batches
 from pretrain_archive.data.manifest import FORMAT, NAMED, PINNED, Built, Entry, Header
 from pretrain_archive.data.stamps import Stamps
@@ -26,9 +26,6 @@ SMALL = 1 << 18
 
 TICK_NS = 20_000_000
 """Kernels stamp files by a clock that moves every 1 to 10 ms: two writes within a tick may carry one stamp."""
-
-REMOTE_THREADS = 16
-"""Threads for a tree that is not on this machine: they mostly wait for answers."""
 
 Hashed = Callable[[Listed, Entry], None]
 Pair = tuple[Listed, Entry | None]
@@ -107,12 +104,12 @@ def hash_all(
             done.append((listed, entry))
         return done, [known is not None for known in before]
 
-    jobs = (
-        (batch, [stamps.known(listed) for listed in batch] if stamps else [None] * len(batch))
-        for batch in batches(listing)
-    )
+    def jobs() -> Iterator[tuple[list[Listed], list[Entry | None]]]:
+        for batch in batches(listing):
+            yield batch, [stamps.known(listed) if stamps else None for listed in batch]
+
     threads = workers() if isinstance(tree, FolderTree) else REMOTE_THREADS
-    for pairs, known in in_order(work, jobs, threads=threads):
+    for pairs, known in in_order(work, jobs(), threads=threads):
         if stamps is not None:
             stamps.note(pairs, known)
         yield pairs

@@ -17,6 +17,9 @@ from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 BLOCK = 1 << 20
 """Bytes per read. One MiB keeps calls rare and, times threads, memory small."""
 
+REMOTE_THREADS = 16
+"""Threads for what is not on this machine: they mostly wait for answers."""
+
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
 Progress = Callable[[int, int], None]

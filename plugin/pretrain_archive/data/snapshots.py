@@ -61,14 +61,17 @@ def create_snapshot(
     tree = tree_of(source_root)
     keep = Copier(store, tree) if mode == "copy" else None
     chosen = Filter(include=tuple(include), exclude=tuple(exclude))
-    fields = {
+    fields: dict[str, Any] = {
         "name": name, "mode": mode, "source_id": source_id, "source_uri": source_uri or tree.uri,
         "include": list(include), "exclude": list(exclude),
     }  # fmt: skip
-    told = {"stream": stream, "attempt": attempt, "actor": actor, "origin": origin}
+    named = partial(
+        name_version, store, ledger, proof=keep.prove if keep else None, stream=stream, attempt=attempt, actor=actor,
+        origin=origin,
+    )  # fmt: skip
     if stamps is None:
         built = build(tree, chosen, progress=progress, each=keep)
-        return name_version(store, ledger, built, fields, proof=keep and keep.prove, **told)
+        return named(built, fields)
     holds = partial(holds_copy, store) if keep else None
     with Stamps(stamps, tree, began_ns=time.time_ns(), holds=holds) as marks:
         listing = Listing.take(tree, chosen)
@@ -80,7 +83,7 @@ def create_snapshot(
         fields |= {
             "check": marks.told(copied=keep is not None), "files_read": marks.read, "files_from_stamps": marks.taken,
         }  # fmt: skip
-        made = name_version(store, ledger, built, fields, proof=keep and keep.prove, **told)
+        made = named(built, fields)
         marks.keep(listing.digest, str(snapshot_ref(made)), made.manifest_digest)
     return made
 
