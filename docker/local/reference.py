@@ -15,6 +15,7 @@ COMMANDS = (
     ("snapshot", "create"),
     ("snapshot", "verify"),
     ("quality", "check"),
+    ("quality", "overlap"),
     ("run", "list"),
     ("run", "show"),
     ("run", "trace"),

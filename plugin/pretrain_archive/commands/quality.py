@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from pretrain_archive.commands import overlap
 from pretrain_archive.commands.output import (
     FINDING,
     OK,
@@ -30,6 +31,9 @@ app = typer.Typer(help="Check the quality of data.")
 @app.callback()
 def quality() -> None:
     """Check the quality of data."""
+
+
+overlap.register(app)
 
 
 @command(app)
@@ -66,7 +70,8 @@ def check(  # noqa: PLR0917 - typer passes options by name
         str, typer.Option("--store", metavar="URI", help="Keep the report in this store, and find snapshots.")
     ] = "",
     work: Annotated[
-        Path | None, typer.Option("--work", metavar="FOLDER", help="Keep measures here; a killed check goes on.")
+        Path | None,
+        typer.Option("--work", metavar="FOLDER", help="Keep measures here; a killed check goes on."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -98,7 +103,9 @@ def _check(source: str, store: str, chosen: dict[str, Sequence[str]], **asked: A
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
 
     kept = open_store(store) if store else None
-    if not Path(source).exists() and (source.startswith("snapshot:") or ("@" in source and "://" not in source)):
+    if not Path(source).exists() and (
+        source.startswith("snapshot:") or ("@" in source and "://" not in source)
+    ):
         kept = kept or open_store("")
         return check_quality(kept, snapshot=open_version(kept, *parse_snapshot(source)), **asked)
     if Path(source).exists():
@@ -138,7 +145,10 @@ def _named(pairs: Sequence[str]) -> dict[str, str]:
 
 def _lines(found: QualityResult) -> list[str]:
     gates = found.report["gates"]
-    rows = [[_state(gate), gate["name"], _number(gate["observed"]), _number(gate["limit"]), gate["detail"]] for gate in gates]
+    rows = [
+        [_state(gate), gate["name"], _number(gate["observed"]), _number(gate["limit"]), gate["detail"]]
+        for gate in gates
+    ]
     head = ["result", "gate", "observed", "limit", ""]
     lines = table([[plain(cell) for cell in row] for row in rows], head=head) if rows else []
     payload = found.payload

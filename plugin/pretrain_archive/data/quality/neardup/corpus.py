@@ -116,7 +116,7 @@ class Corpus:
                     signatures=file.signatures[begin:end],
                     has_hashes=np.diff(file.offsets[begin : end + 1]) > 0,
                 )
-            self._release(file)
+                self._release(file)
 
     def numbers(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of documents by rank."""
