@@ -84,6 +84,7 @@ def describe(
         "version": f"{snapshot.version}.0.0",
         "url": snapshot.source_uri or snapshot.manifest_uri,
         "datePublished": published,
+        "keywords": _unique(fact.origin_class for fact in facts),
         "license": _unique(_licence(fact) for fact in facts),
         "creator": _unique({"@type": "Person", "name": fact.owner} for fact in facts),
         "conditionsOfAccess": _one([fact.authorisation for fact in facts]),
@@ -179,9 +180,12 @@ def _responsible_ai(facts: list[SourceRegistered]) -> Json:
     collected = [text for fact in facts if (text := fact.collected_at) and _is_moment(text)]
     return {
         "rai:dataCollection": _one([fact.obtained for fact in facts]),
-        "rai:dataCollectionType": _unique(fact.origin_class for fact in facts),
+        "rai:dataCollectionRawData": _one([f"{fact.origin_class}: {fact.uri}" for fact in facts]),
+        # As the specification writes it; mlcroissant 1.1.1 looks for another spelling and passes over it.
         "rai:dataCollectionTimeframe": _unique(collected),
-        "rai:personalSensitiveInformation": _unique(fact.masking for fact in facts if fact.masking),
+        "rai:personalSensitiveInformation": _unique(
+            f"masking: {fact.masking}" for fact in facts if fact.masking
+        ),
         "rai:dataUseCases": _unique(task for fact in facts for task in fact.applicable_tasks),
     }
 

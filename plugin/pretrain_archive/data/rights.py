@@ -30,7 +30,7 @@ class Licence:
     @property
     def words(self) -> str:
         """The contract's own words, or the expression."""
-        return self.text.removeprefix(CONTRACT)
+        return self.text if self.spdx else self.text[len(CONTRACT) :]
 
     @property
     def page(self) -> str | None:
@@ -46,10 +46,11 @@ def read_licence(text: str) -> Licence:
     ``cc-by-4.0`` becomes ``CC-BY-4.0``; ``Contract 2024-17 with X`` becomes ``contract: Contract 2024-17 with X``.
     """
     given = " ".join(text.split())
-    spdx = None if given.startswith(CONTRACT) else _canonical(given)
+    words = given.removeprefix(CONTRACT.strip()).strip()
+    spdx = _canonical(given) if words == given else None
     if spdx is not None:
         return Licence(text=spdx, spdx=spdx)
-    return Licence(text=CONTRACT + given.removeprefix(CONTRACT), spdx=None)
+    return Licence(text=CONTRACT + words, spdx=None)
 
 
 def _canonical(given: str) -> str | None:

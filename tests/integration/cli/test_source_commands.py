@@ -40,7 +40,7 @@ def test_dry_run_lists_and_records_nothing(seeded: Home) -> None:
     assert document["checkpoints"]
     assert document["packages"]
     assert ["alice"] == document["people"]["owner"]
-    assert "bob" in document["people"]["approver"]
+    assert ["Bob Approver"] == document["people"]["approver"]
     for words in (f"run:{seeded.run_uid}", "people to tell", "owner: alice", "nothing was recorded"):
         assert words in text
     assert before == seeded.ask("ledger", "verify", "--json").document["records"]
