@@ -19,7 +19,14 @@ from typing import Any
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress
-from pretrain_archive.data.quality.asking import Source, asked_suite, files_at, folders_of, measures_of, present_of
+from pretrain_archive.data.quality.asking import (
+    Source,
+    asked_suite,
+    files_at,
+    folders_of,
+    measures_of,
+    present_of,
+)
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.quality.expectations import check_rules
 from pretrain_archive.data.quality.facts import Inputs
@@ -117,7 +124,9 @@ def check_quality(
         suite=suite,
         mixture=limits.mixture,
         unit=settings.mixture_unit,
-        present=has | compared.present | ({"labels"} if compared.labels is not None else set())
+        present=has
+        | compared.present
+        | ({"labels"} if compared.labels is not None else set())
         | ({"split"} if compared.validation is not None else set()),
         labels=compared.labels,
         computed_on=settings.engine,
@@ -177,9 +186,7 @@ def record_quality(
     return QualityReported(**ledger.append([draft])[0].payload)
 
 
-def _of_snapshot(
-    store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None
-) -> Iterator[Shard]:
+def _of_snapshot(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None) -> Iterator[Shard]:
     return (shard for _, shard in of_snapshot(store, snapshot, source_root))
 
 

@@ -24,7 +24,7 @@ class LocalJudge:
     """
 
     def __init__(self, batches: Batches, plan: Plan, *, fields: Batches | None = None) -> None:
-        self._batches, self._plan, self._fields = batches, plan, fields
+        self._batches, self.plan, self._fields = batches, plan, fields
 
     def __call__(self, rules: Sequence[Rule], aggregates: Mapping[str, float]) -> dict[str, Answer]:
         """Answers by rule id; a rule whose column is in no table has none."""
@@ -32,17 +32,24 @@ class LocalJudge:
 
         validator = Validator("pandas")
         answers = {
-            rule.id: Answer(rule=rule) for rule in rules if _known(rule, self._plan, aggregates, self._fields)
+            rule.id: Answer(rule=rule) for rule in rules if _known(rule, self.plan, aggregates, self._fields)
         }
         asked = [rule for rule in rules if rule.id in answers]
         row = [rule for rule in asked if rule.table == "aggregates"]
         if row:
             frame = pd.DataFrame({rule.column: [float(aggregates[rule.column])] for rule in row})
             validator.validate(row, frame, answers)
-        for table, batches in (("documents", self._batches), ("fields", self._fields)):
-            if batches is not None:
-                self._judge([rule for rule in asked if rule.table == table], batches, validator, answers)
+        if documents := [rule for rule in asked if rule.table == "documents"]:
+            self.judge_documents(documents, validator, answers)
+        if self._fields is not None:
+            self._judge([rule for rule in asked if rule.table == "fields"], self._fields, validator, answers)
         return {name: answer for name, answer in answers.items() if answer.results}
+
+    def judge_documents(
+        self, rules: Sequence[Rule], validator: Validator, answers: dict[str, Answer]
+    ) -> None:
+        """Let the library judge rules over the documents."""
+        self._judge(rules, self._batches, validator, answers)
 
     def _judge(
         self, rules: Sequence[Rule], batches: Batches, validator: Validator, answers: dict[str, Answer]
@@ -51,12 +58,12 @@ class LocalJudge:
 
         by_row, whole = [r for r in rules if r.rows], [r for r in rules if not r.rows]
         if by_row:
-            for table in batches(self._needed(by_row)):
+            for table in batches(self.needed(by_row)):
                 self._frame(by_row, table, validator, answers)
-        if whole and (tables := list(batches(self._needed(whole)))):
+        if whole and (tables := list(batches(self.needed(whole)))):
             self._frame(whole, pa.concat_tables(tables), validator, answers)
 
-    def _needed(self, rules: Sequence[Rule]) -> list[str]:
+    def needed(self, rules: Sequence[Rule]) -> list[str]:
         """The measured columns behind the rules: those of thresholds for a column of faults."""
         wanted: set[str] = set()
         for rule in rules:
@@ -64,7 +71,7 @@ class LocalJudge:
             group = rule.column.removeprefix("faults_")
             if group == rule.column:
                 wanted |= {rule.column} if rule.column else set()
-            for threshold in self._plan.usable():
+            for threshold in self.plan.usable():
                 if threshold.group == group:
                     wanted |= {threshold.column, *([threshold.where.column] if threshold.where else [])}
         return sorted(wanted)
@@ -75,7 +82,7 @@ class LocalJudge:
         present = set(table.column_names)
         thresholds = [
             t
-            for t in self._plan.usable()
+            for t in self.plan.usable()
             if t.column in present and (t.where is None or t.where.column in present)
         ]
         groups = {rule.column for rule in rules}
