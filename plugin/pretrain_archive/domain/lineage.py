@@ -24,7 +24,8 @@ def content_edges(edges: Iterable[Edge]) -> list[Edge]:
     every = list(dict.fromkeys(edges))
     made_from: dict[Ref, set[Ref]] = defaultdict(set)
     for edge in every:
-        if edge.relation is Relation.WAS_DERIVED_FROM and not _follows(edge):
+        data = edge.object.type in {"source", "snapshot"}  # a rule is no data
+        if edge.relation is Relation.WAS_DERIVED_FROM and data and not _follows(edge):
             made_from[edge.subject].add(edge.object)
     return [
         edge for edge in every if not _again(edge) and not (_follows(edge) and made_from.get(edge.subject))

@@ -48,7 +48,10 @@ def register_pool(
         update={
             "responsible": request.responsible or caller.submitter or policy.people.data_owner,
             "applicable_tasks": request.applicable_tasks or known[-1].applicable_tasks,
-            "access_identity": f"{getpass.getuser()}@{socket.gethostname()}",
+            "access_identity": request.access_identity or f"{getpass.getuser()}@{socket.gethostname()}",
+            # Rights of whoever read it then are not those of whoever reads it now.
+            "access_granted_at": request.access_granted_at,
+            "access_revoked_at": request.access_revoked_at,
         }
     )
     source = Ref(type="source", id=payload.source_id)

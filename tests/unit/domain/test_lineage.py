@@ -43,6 +43,11 @@ RAW = [edge("snapshot:raw@1", "source:a"), edge("snapshot:clean@1", "snapshot:ra
             id="a derived version made anew from another source",
         ),
         pytest.param(
+            [*RAW, edge("snapshot:raw@2", "snapshot:raw@1"), edge("snapshot:raw@2", "rule:dedup@1")],
+            {"snapshot:raw@1", "snapshot:clean@1", "snapshot:raw@2"},
+            id="made by a rule under the same name",
+        ),
+        pytest.param(
             [edge("run:one", "source:a", "used"), edge("run:two", "run:one"), edge("run:two", "source:b", "used")],
             {"run:one"},
             id="a run triggered again",
