@@ -101,20 +101,18 @@ def s3_connection(connection_id: str) -> dict[str, str]:
         raise InputError("connection", connection_id, "cannot be read", hint="Write it as JSON.") from None
     service = urlsplit(options["endpoint_url"])
     half = bool(options["aws_access_key_id"]) != bool(options["aws_secret_access_key"])
+    odd = bool(options["endpoint_url"]) and service.scheme not in {"http", "https"}
     foreign = sorted({"role_arn", "profile_name", "assume_role_method"} & extra.keys())
     problem = (
         ("is not of type aws" if found["conn_type"] != "aws" else "")
         or ("has a login without a password, or a password without a login" if half else "")
         or (f"asks for {foreign[0]}, which is not supported" if foreign else "")
         or ("has credentials in its endpoint_url" if "@" in service.netloc else "")
-        or ("has an endpoint_url that is not http:// or https://" if service.scheme not in _SERVICES else "")
+        or ("has an endpoint_url that is not http:// or https://" if odd else "")
     )
     if problem:
         raise InputError("connection", connection_id, problem, hint="Correct the connection in Airflow.")
     return {name: value for name, value in options.items() if value}
-
-
-_SERVICES = {"", "http", "https"}
 
 
 def _s3_options(found: dict[str, Any], extra: dict[str, Any]) -> dict[str, str]:

@@ -119,3 +119,101 @@ def test_airflow_is_not_imported_without_need(home: Path) -> None:
     assert [(home / "pretrain_archive" / "store").as_uri(), "False"] == read()
     (home / "airflow.cfg").write_text("[pretrain_archive]\nstore_url = s3://from/file\n")
     assert ["s3://from/file", "False"] == read()
+
+
+KEYS = {"aws_access_key_id": "AKIA1", "aws_secret_access_key": "a/b+c"}
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("aws://AKIA1:a%2Fb%2Bc@", KEYS, id="uri"),
+        pytest.param(
+            "aws://AKIA1:a%2Fb%2Bc@/?region_name=eu-west-1&endpoint_url=http%3A%2F%2Fminio%3A9000",
+            KEYS | {"region_name": "eu-west-1", "endpoint_url": "http://minio:9000"},
+            id="uri with an extra",
+        ),
+        pytest.param(
+            "aws://AKIA1:a%2Fb%2Bc@/?__extra__=%7B%22region_name%22%3A+%22r%22%7D",
+            KEYS | {"region_name": "r"},
+            id="uri with a nested extra",
+        ),
+        pytest.param(
+            '{"conn_type": "aws", "login": "AKIA1", "password": "a/b+c", "extra": {"aws_session_token": "t"}}',
+            KEYS | {"aws_session_token": "t"},
+            id="json",
+        ),
+        pytest.param(
+            '{"conn_type": "aws", "login": "AKIA1", "password": "a/b+c", "extra": "{\\"region_name\\": \\"r\\"}"}',
+            KEYS | {"region_name": "r"},
+            id="json with its extra as text",
+        ),
+        pytest.param(
+            '{"conn_type": "aws", "extra": {"service_config": {"s3": {"endpoint_url": "https://ceph"}}}}',
+            {"endpoint_url": "https://ceph"},
+            id="only a service, keys by boto3's chain",
+        ),
+    ],
+)
+def test_s3_connection(monkeypatch: pytest.MonkeyPatch, text: str, expected: dict[str, str]) -> None:
+    """A connection in the environment gives endpoint, region and keys, in each form that Airflow reads."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", text)
+
+    assert expected == config.s3_connection("lake")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("postgres://u:geheim@h/db", "is not of type aws", id="type"),
+        pytest.param("aws://AKIA1@", "a login without a password", id="half"),
+        pytest.param("aws://:geheim@", "a login without a password", id="other half"),
+        pytest.param("aws://A:geheim@/?role_arn=arn", "role_arn, which is not supported", id="role"),
+        pytest.param(
+            "aws://A:geheim@/?endpoint_url=http%3A%2F%2Fu%3Ageheim%40h", "credentials in its", id="endpoint"
+        ),
+        pytest.param("aws://A:geheim@/?endpoint_url=minio", "not http:// or https://", id="no scheme"),
+        pytest.param(
+            '{"conn_type": "aws", "password": "geheim", "extra": ', "cannot be read", id="broken JSON"
+        ),
+        pytest.param('{"conn_type": "aws", "extra": ["geheim"]}', "cannot be read", id="extra is a list"),
+    ],
+)
+def test_a_wrong_s3_connection(monkeypatch: pytest.MonkeyPatch, text: str, problem: str) -> None:
+    """The connection is named and what is wrong with it, and nothing that it holds."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", text)
+
+    with pytest.raises(InputError, match=problem) as caught:
+        config.s3_connection("lake")
+
+    assert "'lake'" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_an_s3_connection_from_airflow(home: Path) -> None:
+    """What is not in the environment comes from Airflow's secrets; an unknown one is named with the way out."""
+    secrets = home / "connections.json"
+    secrets.write_text('{"lake": {"conn_type": "aws", "login": "AKIA1", "password": "a/b+c"}}')
+    program = (
+        "from pretrain_archive import config as c\n"
+        "print(sorted(c.s3_connection('lake').items()))\n"
+        "try: c.s3_connection('sea')\n"
+        "except Exception as error: print(error)"
+    )
+    backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+    environment = {
+        "PATH": "/usr/bin:/bin", "AIRFLOW_HOME": str(home), "AIRFLOW__SECRETS__BACKEND": backend,
+        "AIRFLOW__SECRETS__BACKEND_KWARGS": f'{{"connections_file_path": "{secrets}"}}',
+    }  # fmt: skip
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment
+    )
+
+    told = done.stdout.splitlines()[-2:]
+    assert str(sorted(KEYS.items())) == told[0]
+    assert "'sea'" in told[1]
+    assert "AIRFLOW_CONN_SEA" in told[1]
