@@ -12,8 +12,14 @@ from pretrain_archive.cli import run_command
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "command-line.md"
 COMMANDS = (
+    ("source", "list"),
+    ("source", "show"),
+    ("source", "register"),
+    ("source", "grant"),
+    ("source", "revoke"),
     ("snapshot", "create"),
     ("snapshot", "verify"),
+    ("snapshot", "croissant"),
     ("quality", "check"),
     ("quality", "overlap"),
     ("run", "list"),
