@@ -118,6 +118,26 @@ def test_snapshot_create_and_verify(home: MakeHome, tmp_path: Path) -> None:
     assert "a.txt" in place.ask("snapshot", "verify", "corpus@1", "--source", str(source)).out
 
 
+def test_snapshot_verify_by_a_sample(home: MakeHome, tmp_path: Path) -> None:
+    """A sample ends well and says so in its own words; its seed draws the same files again."""
+    place, source = home(), tmp_path / "data"
+    source.mkdir()
+    for number in range(50):
+        (source / f"{number}.txt").write_bytes(b"%d" % number)
+    place.ask("snapshot", "create", str(source), "--name", "x")
+    options = ("--confidence", "0.9", "--max-changed", "0.2")
+
+    found = place.ask("snapshot", "verify", "x", *options, "--json")
+
+    assert (0, "sampled", 10) == (found.code, found.document["verdict"], found.document["sample"]["drawn"])
+    seed = str(found.document["sample"]["seed"])
+    again = place.ask("snapshot", "verify", "x", *options, "--seed", seed, "--json")
+    assert found.document["sample"] == again.document["sample"]
+    text = place.ask("snapshot", "verify", "x", *options).out
+    assert "sampled: 10 of 50 files, confidence 0.9 to see a change of at least 10 files" in text
+    assert "verified  x@1" not in text
+
+
 def test_snapshot_in_a_named_store(home: MakeHome, tmp_path: Path) -> None:
     """--store takes a folder or a URL; the copy is read from there."""
     place, source, store = home(), tmp_path / "data", tmp_path / "a store"

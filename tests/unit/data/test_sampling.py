@@ -42,7 +42,7 @@ def test_the_size_is_the_smallest_that_suffices(files, confidence, data):
     [
         pytest.param(0, 0.5, 0.9, 0, id="nothing"),
         pytest.param(1, 0.001, 0.5, 1, id="one"),
-        pytest.param(100, 0.001, 0.99, 99, id="one of a hundred"),
+        pytest.param(100, 0.001, 0.99, 100, id="one of a hundred: 0.99 is no more than 99 of 100"),
         pytest.param(10**6, 0.001, 0.99, 4593, id="a million"),
         pytest.param(10**9, 0.001, 0.99, 4603, id="as with replacement: ln 0.01 / ln 0.999"),
         pytest.param(1000, 1.0, 0.99, 1, id="all of them"),
@@ -73,8 +73,9 @@ def test_the_draw():
     for seed in range(4000):
         drawn = SampleRule(confidence=0.9, max_changed=0.1, seed=seed).drawn(60)
         taken.update(number for number, read in enumerate(drawn) if read)
-    # 4000 draws of 18 of 60: 1200 each, standard deviation 29.
-    assert 1200 - 5 * 29 < min(taken.values()) <= max(taken.values()) < 1200 + 5 * 29
+    mean = 4000 * rule.size(60) / 60
+    deviation = (mean * (1 - mean / 4000)) ** 0.5
+    assert mean - 5 * deviation < min(taken.values()) <= max(taken.values()) < mean + 5 * deviation
 
 
 @pytest.mark.parametrize(
