@@ -14,6 +14,7 @@ from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, Spli
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.processing import content
 from pretrain_archive.services.progress import every
 from pretrain_archive.services.runs import policy_of, run_of, snapshot_of
 from pretrain_archive.services.wiring import runs_folder
@@ -39,16 +40,20 @@ def quality(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) ->
     view = run_of(ledger, caller, run_uid)
     policy, snapshot = policy_of(view), snapshot_of(view)
     work = runs_folder() / run_uid / "quality"
-    found = check_quality(
-        store,
-        limits=Limits.of(policy.data),
-        quality=policy.data.quality,
-        snapshot=snapshot,
-        compared=compared_with(ledger, store, policy, snapshot, view.latest(SplitCreated)),
-        language=policy.language,
-        work=work,
-        progress=every(caller.say, "checked"),
-    )
+    compared = compared_with(ledger, store, policy, snapshot, view.latest(SplitCreated))
+    # A recipe holds no bytes: its content is made for the time of the check.
+    with content(store, snapshot, caller) as (place, shown):
+        found = check_quality(
+            store,
+            limits=Limits.of(policy.data),
+            quality=policy.data.quality,
+            snapshot=shown,
+            read_from=place,
+            compared=compared,
+            language=policy.language,
+            work=work,
+            progress=every(caller.say, "checked"),
+        )
     recorded = record_quality(ledger, found, stream=run_uid, actor=caller.actor, origin=caller.origin)
     shutil.rmtree(work, ignore_errors=True)
     return recorded

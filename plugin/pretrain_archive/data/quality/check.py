@@ -90,6 +90,7 @@ def check_quality(
     snapshot: SnapshotCreated | None = None,
     path: str | bytes | Tree | None = None,
     source_root: Place | None = None,
+    read_from: ObjectStore | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     suite_file: Path | None = None,
@@ -102,7 +103,8 @@ def check_quality(
     """Read every document of ``snapshot`` (or at ``path``: a folder, a file or a tree) and judge the gates.
 
     ``quality`` is the policy's section; ``suite_file`` replaces its suite. Report, page and evidence are kept in
-    ``store`` under their digests; without a store they are only returned. ``work`` is a folder for what is measured,
+    ``store`` under their digests; without a store they are only returned. The snapshot's bytes are those of ``store``
+    too, or of ``read_from``. ``work`` is a folder for what is measured,
     from which a killed check goes on. Raises ``InputError`` for a bad suite and ``SourceError`` for data that cannot be
     read; everything else is a gate that failed.
     """
@@ -113,7 +115,7 @@ def check_quality(
     if snapshot is not None and store is not None:
         subject = snapshot_ref(snapshot)
         about = f"{subject.id}@{subject.version}"
-        shards: Source = partial(_of_snapshot, store, snapshot, source_root)
+        shards: Source = partial(_of_snapshot, read_from or store, snapshot, source_root)
     else:
         chosen = Filter(include=tuple(include), exclude=tuple(exclude))
         about, shards = files_at("." if path is None else path, chosen)
