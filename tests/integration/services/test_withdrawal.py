@@ -16,6 +16,7 @@ from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref, format_time, new_id
 from pretrain_archive.domain.kinds import SourceRegistered
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.withdrawal import Touched
 from pretrain_archive.gates.permit import rights_faults
 from pretrain_archive.gates.service import gate_view
@@ -140,7 +141,7 @@ def test_a_purpose_outside_the_scope_is_red_and_blocks(line: Line, form: dict[st
     assert "prepare.data_scope" in outcome.refusal.detail
 
 
-def pool(line: Line, **rights: Any) -> str:
+def pool(line: Line, *, stream: str = "source/source_pool", **rights: Any) -> str:
     """A source that another person registered, and a snapshot of the pool made from it; returns the source's id."""
     payload = SourceRegistered.model_validate(
         {
@@ -155,7 +156,7 @@ def pool(line: Line, **rights: Any) -> str:
     )
     caller = dana("pool")
     line.ledger.append([
-        Draft(stream="source/source_pool", kind="source.registered", payload=payload.to_json(), actor=caller.actor,
+        Draft(stream=stream, kind="source.registered", payload=payload.to_json(), actor=caller.actor,
               origin=caller.origin),
         Draft(stream="data/pool", kind="note.added", payload={"topic": "note", "text": "pooled"}, edges=(edge,),
               actor=caller.actor, origin=caller.origin),
@@ -197,6 +198,29 @@ def test_a_source_behind_a_derived_snapshot_binds_the_run(line: Line) -> None:
 
     assert "prepare.data_scope" == item.id
     assert "pool: use 'research' is outside the scope internal" in item.found
+
+
+def test_what_another_run_registers_later_changes_nothing_that_was_signed(line: Line) -> None:
+    """Of registrations in other runs the newest before the data were made counts."""
+    line.open()
+    pool(line, stream=new_id("run"))
+    prepare_with_sample(line)
+    line.sign("prepare")
+    pool(line, stream=new_id("run"), usage_scope=["internal"])
+
+    assert () == gate_view(line.ledger, line.view(), "prepare").stale
+    assert "completed" == line.launch().state
+
+
+def test_what_the_source_itself_registers_later_binds(line: Line) -> None:
+    """The owner narrowed the scope outside of any run: what was signed is stale."""
+    line.open()
+    pool(line)
+    prepare_with_sample(line)
+    line.sign("prepare")
+    pool(line, usage_scope=["internal"])
+
+    assert "prepare.data_scope is changed" in refusal(line)
 
 
 def test_a_derived_snapshot_of_no_source_blocks(line: Line) -> None:
@@ -432,6 +456,21 @@ def test_withdrawn_after_the_close_gate_was_signed_makes_no_release(line: Line) 
     assert "stale approval" in str(refused.value)
     assert line.view().latest(kinds.ReleaseMade) is None
     assert "closed" != line.view().state
+
+
+def test_withdrawn_after_the_close_leaves_the_package_as_it_is(line: Line) -> None:
+    """A repeated close makes the same bytes; a further package would tell the withdrawal."""
+    walk(line)
+    before = sorted(record.record_id for record in line.view().records)
+    sources = line.folder / "packages" / line.run_uid / "evidence" / "sources.json"
+    told = sources.read_bytes()
+    take_back(line)
+    again = line.close(try_number=2)
+
+    assert before == sorted(record.record_id for record in line.view().records)
+    assert told == sources.read_bytes()
+    assert 0 == line.verify(again.folder).returncode
+    assert standings(with_sources(line.ledger, line.view()))[0].withdrawal is not None
 
 
 def test_conf_of_the_line_declares_no_tasks() -> None:
