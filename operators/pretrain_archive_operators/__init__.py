@@ -22,6 +22,11 @@ from pretrain_archive_operators.retention import (
     RetentionApprovalOperator,
     RetentionPlanOperator,
 )
+from pretrain_archive_operators.snapshot_parts import (
+    SnapshotMergeOperator,
+    SnapshotPartOperator,
+    SnapshotPlanOperator,
+)
 
 __all__ = [
     "ArchiveCloseOperator",
@@ -40,5 +45,8 @@ __all__ = [
     "RetentionApplyOperator",
     "RetentionApprovalOperator",
     "RetentionPlanOperator",
+    "SnapshotMergeOperator",
+    "SnapshotPartOperator",
+    "SnapshotPlanOperator",
     "TemporaryCleanOperator",
 ]

@@ -38,7 +38,7 @@ def measure(home: Path, *words: str) -> tuple[float, frozenset[str]]:
 
 
 @pytest.mark.bench
-@pytest.mark.parametrize("name", ["pretraining_reference.py", "retention_cleanup.py"])
+@pytest.mark.parametrize("name", ["pretraining_reference.py", "retention_cleanup.py", "large_snapshot.py"])
 def test_import(tmp_path, name):
     """At most half a second more than ``import airflow.sdk``, and nothing heavy with it."""
     alone, whole = [], []

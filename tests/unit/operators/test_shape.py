@@ -21,11 +21,15 @@ NEEDED = {
     "RetentionPlanOperator": {},
     "RetentionApprovalOperator": {"plan_digest": "sha256:x"},
     "RetentionApplyOperator": {"plan_digest": "sha256:x"},
+    "SnapshotPlanOperator": {"parts": 4, "request": None},
+    "SnapshotPartOperator": {"plan": "parts/x", "part": 1},
+    "SnapshotMergeOperator": {"plan": "parts/x"},
 }
 TEMPLATED = {
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
-    "LabelReviewOperator": ("run_uid", "page"),
+    "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
+    "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
 }  # fmt: skip
 HEAVY = {
     "great_expectations",
