@@ -86,6 +86,8 @@ _ENDS = (".", "!", "?", '"', "'", "。", "！", "？", "”", "’", "」", "』
 _NO_LETTER = bytes(
     set(range(0x80)) - set(b" \t\n\v\f\r\x1c\x1d\x1e\x1f") - {*range(0x41, 0x5B), *range(0x61, 0x7B)}
 )
+# bytes.split() does not part at the four separators, str.split() does.
+_SEPARATORS = bytes(0x20 if 0x1C <= byte <= 0x1F else byte for byte in range(256))
 
 
 def words_of(text: str) -> list[str]:
@@ -141,7 +143,7 @@ def _line_starts_and_ends(lines: Sequence[str]) -> tuple[float, float]:
 def _with_letter(text: str, raw: bytes, words: Sequence[str]) -> int:
     """How many words have a letter; in ASCII what is left of a word without one is nothing."""
     if text.isascii():
-        return len(raw.translate(None, _NO_LETTER).split())
+        return len(raw.translate(_SEPARATORS, _NO_LETTER).split())
     return sum([word.isalpha() or any(map(str.isalpha, word)) for word in words])
 
 

@@ -14,11 +14,15 @@ from typing import Any
 
 from pretrain_archive.data.quality.documents import NO_DATA
 from pretrain_archive.data.quality.readers.base import Broken, Oversized, Text
-from pretrain_archive.data.quality.scan_meter import BASE, Meter, Places, Row
+from pretrain_archive.data.quality.scan_meter import BASE, Meter, Row
 from pretrain_archive.data.quality.scan_plan import Measures
 
 ROWS = 8192
 """Documents whose numbers are held before they are written."""
+
+TOGETHER = 128
+TOGETHER_BYTES = 1 << 20
+"""Documents, and bytes of them, that are measured together."""
 
 LISTED = 200
 """Findings of a kind that are listed."""
@@ -38,6 +42,8 @@ class Chunk:
         self._meter = Meter(measures, sketch)
         self._table = _Table(table, self._meter.columns)
         self._first = ordinal << 32
+        self._held: list[Text] = []
+        self._held_bytes = 0
         self._counts: Counter[str] = Counter(files=0, empty=0, broken=0, broken_files=0, bytes=0, tokens=0)
         self._not_read: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
@@ -48,21 +54,22 @@ class Chunk:
 
     def add(self, units: Iterable[Text | Broken]) -> None:
         """Take in the units of a file or a range."""
-        kind, before = NO_DATA, self._table.rows
+        kind, before = NO_DATA, self._documents
         for unit in units:
             if isinstance(unit, Text):
                 if unit.raw:
-                    self._document(unit)
+                    self._take(unit)
                 else:
                     self._counts["empty"] += 1
                     self._find("empty", unit)
             elif isinstance(unit, Oversized):
+                self._measure()
                 self._find("oversized", unit, reason=unit.reason)
                 self._count(self._meter.oversized(unit))
             else:
                 kind = unit.kind
                 self._broken(unit)
-        documents = self._table.rows - before
+        documents = self._documents - before
         self._last = {"documents": documents, "kind": kind}
         self._counts["files"] += 1
         if not documents:
@@ -70,6 +77,7 @@ class Chunk:
 
     def close(self) -> dict[str, Any]:
         """Write what is left and return everything else."""
+        self._measure()
         self._meter.close()
         self._table.close()
         return {
@@ -83,13 +91,25 @@ class Chunk:
             "domains": self._domains,
         }
 
-    def _document(self, unit: Text) -> None:
-        row, places = self._meter.document(unit, self._first | self._table.rows)
-        if row[_NUL]:
-            self._find("nul", unit, reason="has a NUL character, which no database text can hold")
-        if places:
-            self._located(unit, places)
-        self._count(row)
+    @property
+    def _documents(self) -> int:
+        return self._table.rows + len(self._held)
+
+    def _take(self, unit: Text) -> None:
+        self._held.append(unit)
+        self._held_bytes += len(unit.raw)
+        if len(self._held) >= TOGETHER or self._held_bytes >= TOGETHER_BYTES:
+            self._measure()
+
+    def _measure(self) -> None:
+        held, self._held, self._held_bytes = self._held, [], 0
+        measured = self._meter.documents(held, self._first | self._table.rows)
+        for unit, (row, places) in zip(held, measured, strict=True):
+            if row[_NUL]:
+                self._find("nul", unit, reason="has a NUL character, which no database text can hold")
+            for kind, offset in places:
+                self._find(f"sensitive_{kind}", unit, offset=offset)
+            self._count(row)
 
     def _count(self, row: Row) -> None:
         name = row[_DOMAIN]
@@ -110,10 +130,6 @@ class Chunk:
         # Numbers in a reason are places: without them there are few reasons, however many faults.
         self._reasons[_PLACE.sub("N", unit.reason)] += 1
         self._find("broken", unit, reason=unit.reason)
-
-    def _located(self, unit: Text, places: Places) -> None:
-        for kind, offset in places:
-            self._find(f"sensitive_{kind}", unit, offset=offset)
 
     def _find(self, kind: str, unit: Text | Broken, **more: Any) -> None:
         self._found[kind] += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -49,17 +49,23 @@ class Meter:
         self._always = measures.language == "all"
         self._sketch = _sketch_writer(measures, sketch)
 
-    def document(self, unit: Text, number: int) -> tuple[Row, Places]:
-        """The row of a document and where it holds something sensitive; ``number`` is the sketch's for it."""
+    def documents(self, units: Sequence[Text], first: int) -> Iterator[tuple[Row, Places]]:
+        """The row of each document and where it holds something sensitive.
+
+        ``first`` is the sketch's number for the first one. Nothing depends on how documents are put together.
+        """
+        if self._heuristics is not None:
+            measured = self._heuristics([unit.text for unit in units], [unit.raw for unit in units])
+        else:
+            measured = [()] * len(units)
+        for number, (unit, more) in enumerate(zip(units, measured, strict=True), first):
+            yield self._document(unit, number, more)
+
+    def _document(self, unit: Text, number: int, more: Row) -> tuple[Row, Places]:
         text, raw = unit.text, unit.raw
         if self._sketch is not None:
             self._sketch.add(number, text)
-        more: Row = ()
-        if self._heuristics is not None:
-            more = self._heuristics(text, raw)
-            tokens = more[self._words]
-        else:
-            tokens = tokens_of(text)
+        tokens = more[self._words] if more else tokens_of(text)
         places: Places = []
         if self._detector is not None:
             places = [(found.kind, found.offset) for found in self._detector.find(text)]
@@ -108,12 +114,13 @@ def _counted(found: Statistics, normalised: bytes | None) -> Row:
     )  # fmt: skip
 
 
-def _heuristics(measures: Measures) -> tuple[Callable[[str, bytes], Row] | None, int]:
+def _heuristics(measures: Measures) -> tuple[Callable[[list[str], list[bytes]], Sequence[Row]] | None, int]:
     if not measures.heuristics:
         return None, 0
-    from pretrain_archive.data.quality import heuristics  # noqa: PLC0415
+    from pretrain_archive.data.quality.heuristics import COLUMNS  # noqa: PLC0415
+    from pretrain_archive.data.quality.heuristics_batch import measure_many  # noqa: PLC0415
 
-    return heuristics.measure, list(heuristics.COLUMNS).index("words")
+    return measure_many, list(COLUMNS).index("words")
 
 
 def _detector(measures: Measures) -> tuple[Any, tuple[str, ...]]:

@@ -94,8 +94,11 @@ def main() -> None:
     os.dup2(2, 1)
 
     def say(line: str) -> None:
-        answers.write(line + "\n")
-        answers.flush()
+        try:
+            answers.write(line + "\n")
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(3)  # the parent is gone: nobody waits for a result
 
     import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
 
