@@ -4,7 +4,7 @@ A DAG that wants the review puts these between the snapshot and the prepare gate
 
     sample = LabelSampleOperator(task_id="label_sample", run_uid=uid)
     pages = LabelReviewOperator.partial(task_id="label_review", run_uid=uid, retries=3).expand(
-        page=sample.output["pages"]
+        page=sample.output
     )
     pages >> LabelSummaryOperator(task_id="label_summary", run_uid=uid)
 
@@ -37,14 +37,15 @@ if TYPE_CHECKING:
 class LabelSampleOperator(ArchiveOperator):
     """Draw the seeded sample that the policy asks for, and record it.
 
-    Pushes ``pages``, the numbers of its pages, for tasks that are expanded over them.
+    Returns the numbers of its pages, since tasks are only expanded over what a task returns; digest and counts
+    are in the XCom ``sample``.
     """
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Return ``sample_digest, items, pages`` and push the list of page numbers."""
+    def execute(self, context: Context) -> list[int]:  # type: ignore[override]  # see the class
+        """Return ``[1, 2, …]``, one for each page; push ``sample_digest, items, pages`` as ``sample``."""
         done = super().execute(context)
-        context["ti"].xcom_push(key="pages", value=list(range(1, done["pages"] + 1)))
-        return done
+        context["ti"].xcom_push(key="sample", value=done)
+        return list(range(1, done["pages"] + 1))
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Draw and record."""
