@@ -100,10 +100,13 @@ CONF: dict[str, Any] = {
 }  # fmt: skip
 
 
-def line_policy(**changes: str) -> LoadedPolicy:
-    """The demo's policy for the project "line", without a mixture; ``changes`` replace lines by key."""
+def line_policy(steps: str = "", **changes: str) -> LoadedPolicy:
+    """The demo's policy for the project "line", without a mixture; ``changes`` replace lines by key.
+
+    ``steps`` is TOML that stands in place of the demo's steps of processing.
+    """
     text = POLICY.read_text().replace('project = "demo"', 'project = "line"')
-    text = text.partition("[data.mixture]")[0] + "[quotas]" + text.partition("[quotas]")[2]
+    text = text.partition("[data.mixture]")[0] + steps + "\n[quotas]" + text.partition("[quotas]")[2]
     lines = [
         next((f"{key} = {value}" for key, value in changes.items() if line.startswith(f"{key} = ")), line)
         for line in text.splitlines()

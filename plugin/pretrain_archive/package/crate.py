@@ -27,6 +27,7 @@ ABOUT = {
     "README.txt": "How to read and check this package",
     "references.json": "What is not copied: digest, location and access boundary",
     "-snapshot-manifest.json": "Every file of the data snapshot with size and SHA-256",
+    "-dropped-documents.json": "Documents that a step of processing left out, with the reason and without their text",
     "-split.json": "Documents for training and for validation",
     "-quality-report.json": "Result of the quality check over the snapshot",
     "-quality-report.html": "The quality check as a page for people",

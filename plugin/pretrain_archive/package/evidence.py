@@ -155,6 +155,12 @@ def _sources(view: RunView) -> Iterator[_Source]:
             record=record, field="split_digest", digest=split.split_digest, access=data,
             uri=split.split_uri, name=f"{record.sequence:06d}-split.json",
         )  # fmt: skip
+    for record, account in view.all(kinds.ProcessingApplied):
+        if account.dropped_uri and account.dropped_digest:
+            yield _Source(
+                record=record, field="dropped_digest", digest=account.dropped_digest, access=data,
+                uri=account.dropped_uri, name=f"{record.sequence:06d}-dropped-documents.json",
+            )  # fmt: skip
     for record, quality in view.all(kinds.QualityReported):
         yield _Source(
             record=record, field="report_digest", digest=quality.report_digest, access=data,

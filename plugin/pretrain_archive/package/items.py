@@ -54,6 +54,8 @@ CHECKS: tuple[Callable[[RunView], Item], ...] = (
     items_data.rights,
     items_data.access,
     items_data.snapshot,
+    items_data.processing,
+    items_data.rebuilding,
     items_data.quality,
     items_compute.configuration,
     items_compute.events,

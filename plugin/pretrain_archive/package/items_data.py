@@ -1,8 +1,9 @@
-"""Items of the data track: source, its rights and readers, snapshot, quality."""
+"""Items of the data track: source, its rights and readers, snapshot, processing, rebuilding, quality."""
 
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.chains import chain_of, name_of, pool_of, told
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.verdicts import Item
@@ -79,6 +80,51 @@ def snapshot(view: RunView) -> Item:
             "data.snapshot", "data", "checkpoints name the snapshot", [record], name, ", ".join(sorted(used))
         )
     return verified("data.snapshot", "data", snapshot.check, [record], f"{name}, {snapshot.manifest_digest}")
+
+
+def processing(view: RunView) -> Item:
+    """By which rules the data became what went in, with the counts of each (R042–R044, R050)."""
+    check = "each step's account adds up and leads from the pool to the snapshot that was split"
+    found, snapshot = view.last(kinds.SplitCreated), view.last(kinds.SnapshotCreated)
+    if found is None or snapshot is None:
+        return missing(
+            "data.processing", "data", view, role="data_owner", hint="Process and split the snapshot."
+        )
+    chain, pool, name = chain_of(view), pool_of(view), f"{snapshot[1].name}@{snapshot[1].version}"
+    records = [*([pool[0]] if pool else []), *(record for record, _ in chain), found[0]]
+    if found[1].snapshot.removeprefix("snapshot:") != name:
+        return changed("data.processing", "data", check, records, name, found[1].snapshot)
+    if pool is not None and chain and chain[0][1].input_digest != pool[1].manifest_digest:
+        return changed("data.processing", "data", check, records, name_of(pool[1]), chain[0][1].input)
+    steps = "".join(f"{told(account)}; " for _, account in chain)
+    text = (
+        f"{steps}{found[1].train_documents} documents for training, {found[1].validation_documents} held out"
+    )
+    return verified("data.processing", "data", check, records, text)
+
+
+def rebuilding(view: RunView) -> Item:
+    """How the data can be had again, and for a recipe by whose leave (R053, R054)."""
+    check = "how the data can be had again is recorded, and for a recipe who allows it for how long"
+    found = view.last(kinds.SnapshotCreated)
+    hint = "Give the policy a section [data.recipe]."
+    if found is None:
+        return missing("data.rebuilding", "data", view, role="data_owner", hint=hint)
+    record, snapshot = found
+    if snapshot.mode == "copy":
+        text = "a copy is kept"
+        return verified("data.rebuilding", "data", check, [record], text)
+    if snapshot.mode == "reference":
+        text = f"digests are kept, the content lies in {snapshot.source_uri}"
+        return verified("data.rebuilding", "data", check, [record], text)
+    rights = ((view.opened.policy if view.opened else None) or {}).get("data", {}).get("recipe")
+    if rights is None or snapshot.recipe_digest is None:
+        return missing("data.rebuilding", "data", view, role="data_owner", hint=hint)
+    kept = f"{rights['keep_days']:g}"
+    text = f"a recipe is kept for {kept} days, it may be rebuilt, approved by {rights['approver']}"
+    if not rights["rebuild_allowed"]:
+        text = f"a recipe is kept for {kept} days, it must not be rebuilt, decided by {rights['approver']}"
+    return verified("data.rebuilding", "data", check, [record], text)
 
 
 def quality(view: RunView) -> Item:

@@ -11,6 +11,7 @@ from html import escape
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
+from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.story import short
 
@@ -36,9 +37,15 @@ def nodes(view: RunView) -> tuple[list[Box], list[tuple[str, str]]]:
     arrows: list[tuple[str, str]] = []
     for _, source in view.all(kinds.SourceRegistered):
         boxes.append(Box(id=f"source:{source.source_id}", title=source.name, detail=source.licence, column=0))
+    chain = [account for _, account in chain_of(view)]
+    inner = {account.input for account in chain}
     for _, snapshot in view.all(kinds.SnapshotCreated):
         name = f"{snapshot.name}@{snapshot.version}"
-        boxes.append(Box(id=f"snapshot:{name}", title=name, detail=short(snapshot.manifest_digest), column=1))
+        if f"snapshot:{name}" in inner:
+            continue  # the last snapshot stands for the steps that led to it
+        last = bool(chain) and chain[-1].output == f"snapshot:{name}"
+        detail = f"{' → '.join(a.rule.kind for a in chain)}" if last else short(snapshot.manifest_digest)
+        boxes.append(Box(id=f"snapshot:{name}", title=name, detail=detail, column=1))
         if snapshot.source_id:
             arrows.append((f"source:{snapshot.source_id}", f"snapshot:{name}"))
         arrows.append((f"snapshot:{name}", "run"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
+from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
@@ -142,6 +143,15 @@ def _input(view: RunView) -> _Words:
             f"输入为数据快照 {name}：{count} 个文件，{size}，摘要 {digest}。",
             snapshot[0],
         )
+        for record, account in chain_of(view):
+            rule, dropped = account.rule, sum(item.documents for item in account.dropped)
+            words.say(
+                f"Before, rule {rule.name} v{rule.version} ({rule.kind}) kept {account.documents_out:,} of "
+                f"{account.documents_in:,} documents and left out {dropped:,}.",
+                f"此前规则 {rule.name} v{rule.version}（{rule.kind}）在 {account.documents_in:,} 个文档中保留 "
+                f"{account.documents_out:,} 个，剔除 {dropped:,} 个。",
+                record,
+            )
     if source is None:
         words.missing("Its source and licence", "来源与许可证")
     else:

@@ -76,6 +76,7 @@ REFERENCE_TYPES = {
 
 TRACK_OF = {
     "source": "data", "snapshot": "data", "split": "data", "quality": "data", "temporary": "data",
+    "rule": "data", "processing": "data",
     "configuration": "compute", "environment": "compute", "launch": "compute", "attempt": "compute",
     "metrics": "compute", "event": "compute", "stop": "compute",
     "checkpoint": "artifact", "evaluation": "artifact", "candidate": "artifact", "release": "artifact",
@@ -85,6 +86,7 @@ TRACK_OF = {
 EVIDENCE = {
     "snapshot.created": "manifest_digest",
     "split.created": "split_digest",
+    "processing.applied": "dropped_digest",
     "quality.reported": "report_digest",
     "evaluation.reported": "report_digest",
     "attempt.ended": "log_digest",

@@ -22,6 +22,8 @@ LABELS: dict[str, Pair] = {
     "data.rights": ("Rights to the data", "数据权利"),
     "data.access": ("Who reads the data", "数据读取者"),
     "data.snapshot": ("Data snapshot", "数据快照"),
+    "data.processing": ("Processing", "数据处理"),
+    "data.rebuilding": ("How to have the data again", "数据如何重建"),
     "data.quality": ("Data quality", "数据质量"),
     "compute.configuration": ("Configuration and environment", "配置与环境"),
     "compute.events": ("Key events", "关键事件"),
@@ -46,6 +48,9 @@ CHECKS_ZH: dict[str, str] = {
     "no source was withdrawn, no right to read was revoked, and the purpose lies inside every scope": "没有来源被撤回，没有读取权限被撤销，且用途在每个来源的范围之内",
     "the identity that reads each source and the moment at which that was permitted are recorded": "已记录读取每个来源的身份及授权时间",
     "the report's digest is recorded and it is about this snapshot": "已记录报告摘要，且报告针对该快照",
+    "made from its input by the rule; new bytes hashed with SHA-256": "按规则由其输入生成；对新写入的字节计算 SHA-256",
+    "each step's account adds up and leads from the pool to the snapshot that was split": "每一步的账目平衡，并由数据池通向被切分的快照",
+    "how the data can be had again is recorded, and for a recipe who allows it for how long": "已记录数据如何重建；若仅保留配方，已记录由谁允许、保留多久",
     "checkpoints name the snapshot": "检查点指向该快照",
     "configuration and environment hash to their ids; workers found the same": "配置与环境的摘要与其标识一致，工作进程所见相同",
     "every attempt that began has a recorded end": "每次开始的尝试都有结束记录",
@@ -142,6 +147,11 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
     "snapshot.created": lambda p: (
         f"Snapshot {p['name']}@{p['version']}, {p['file_count']} files",
         f"快照 {p['name']}@{p['version']}，{p['file_count']} 个文件",
+    ),
+    "rule.declared": lambda p: (f"Rule {p['name']} v{p['version']}", f"规则 {p['name']} v{p['version']}"),
+    "processing.applied": lambda p: (
+        f"{p['rule']['kind']} {p['rule']['name']} v{p['rule']['version']}: {p['documents_in']} → {p['documents_out']}",
+        f"{p['rule']['kind']} {p['rule']['name']} v{p['rule']['version']}：{p['documents_in']} → {p['documents_out']}",
     ),
     "split.created": lambda p: (
         f"Split: {p['train_documents']} for training, {p['validation_documents']} held out",

@@ -56,6 +56,23 @@ SENTENCES: dict[str, Sentences] = {
         ("{source}: {reader} since {moment}", "{source}：{reader} 自 {moment} 起"),
     ),
     "data.snapshot": (("Make a snapshot of the source.", "请为来源创建快照。"),),
+    "data.processing": (
+        ("Process and split the snapshot.", "请处理并切分快照。"),
+        ("{steps} documents for training, {held} held out", "{steps} 个文档用于训练，{held} 个用于验证"),
+    ),
+    "data.rebuilding": (
+        ("Give the policy a section [data.recipe].", "请在策略中添加 [data.recipe] 一节。"),
+        ("a copy is kept", "保留了副本"),
+        ("digests are kept, the content lies in {place}", "保留摘要，内容位于 {place}"),
+        (
+            "a recipe is kept for {days} days, it may be rebuilt, approved by {person}",
+            "配方保留 {days} 天，可以重建，由 {person} 批准",
+        ),
+        (
+            "a recipe is kept for {days} days, it must not be rebuilt, decided by {person}",
+            "配方保留 {days} 天，不得重建，由 {person} 决定",
+        ),
+    ),
     "data.quality": (
         ("Check the quality of the snapshot.", "请对快照执行质量检查。"),
         (

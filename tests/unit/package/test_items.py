@@ -64,9 +64,14 @@ def test_complete_run_has_every_item_verified(full: RunView) -> None:
     """Three tracks, three gates, the ten items and the origin: all present, all verified, each by a check."""
     items = evidence_items(full)
 
-    assert TEN | TRACKS_AND_GATES | {"data.source", "data.quality", "data.rights", "data.access"} == {
-        item.id for item in items
-    }
+    assert TEN | TRACKS_AND_GATES | {
+        "data.source",
+        "data.quality",
+        "data.rights",
+        "data.access",
+        "data.processing",
+        "data.rebuilding",
+    } == {item.id for item in items}
     assert {Verdict.VERIFIED} == {item.verdict for item in items}
     assert all(item.check and item.checked_at for item in items)
     assert items == evidence_items(full)

@@ -1,0 +1,282 @@
+"""The main line with steps of processing, pools and recipes: what gates, launch, package and comparison say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support.main_line import Line, line_policy
+from tests.support.processing import entries, pack
+from tests.support.processing import line as record
+
+from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated
+from pretrain_archive.domain.run_diff import compare
+from pretrain_archive.gates.service import load_run
+from pretrain_archive.services import data, processing
+
+FILTER = """
+[[data.steps]]
+name = "long-enough"
+version = {version}
+kind = "filter"
+effective_from = 2025-01-01T00:00:00Z
+min_bytes = {least}
+
+[[data.steps]]
+name = "once"
+version = 1
+kind = "deduplicate"
+"""
+RECIPE = """
+[data.recipe]
+rebuild_allowed = true
+keep_days = 90
+approver = "alice"
+"""
+
+
+def policy(version=1, least=100, more="", **changes):
+    """A policy with two steps."""
+    limits = {"min_documents": "5", "max_unclean_rate": "1.0"}
+    return line_policy(FILTER.format(version=version, least=least) + more, **limits | changes)
+
+
+def begin(folder, number=1, **fields):
+    """A line of its own DAG run in ``folder``, whose source has a short file, twins and a list."""
+    made = Line(folder, dag_run_id=f"manual__{number}", **{"policy": policy()} | fields)
+    source = folder / "source"
+    if not (source / "short.txt").exists():
+        (source / "short.txt").write_text("short\n")
+        (source / "twin.txt").write_bytes((source / "doc05.txt").read_bytes())
+        rows = [
+            record(f"record {n % 30} of a list, long enough to be kept by the rule that asks for length " * 2)
+            for n in range(40)
+        ]
+        (source / "list.jsonl.gz").write_bytes(pack("x.gz", b"".join(rows)))
+    return made
+
+
+def item(line, gate="prepare"):
+    """The processing item of the prepare dossier."""
+    dossier = line.ask(gate)
+    return next(
+        found
+        for found in line.view().dossier(gate)[1].document["items"]
+        if found["id"] == "prepare.processing"
+    ), dossier
+
+
+@pytest.mark.requirement("R042", "R043", "R044", "R050")
+def test_line_with_steps(tmp_path):
+    """The chain goes from source to package: gate, launch and package are about its last snapshot."""
+    line = begin(tmp_path)
+    line.open()
+    line.prepare_data()
+    view = line.view()
+    names = [f"{found.name}@{found.version}" for _, found in view.all(SnapshotCreated)]
+    shown, _ = item(line)
+
+    assert ["corpus@1", "corpus.filtered@1", "corpus.deduplicated@1"] == names
+    assert "corpus.deduplicated@1" == view.latest(SplitCreated).snapshot
+    assert "verified" == shown["verdict"]
+    assert "filter long-enough v1: 102 → 99 documents (3 min_bytes)" in shown["found"]
+    assert "deduplicate once v1: 99 → 88 documents (11 same content)" in shown["found"]
+    assert "filter long-enough v1; deduplicate once v1; split by document" == shown["expected"]
+    line.answer("prepare", line.ask("prepare"))
+    ended = line.launch()
+    assert ("completed", "corpus.deduplicated@1") == (ended.state, line.view().latest(SplitCreated).snapshot)
+    manifest = [
+        json.loads(row)
+        for row in (line.runs_folder / line.run_uid / "data/manifest.jsonl").read_text().splitlines()
+    ]
+    assert not {"short.txt", "twin.txt"} & {row["path"] for row in manifest}
+    assert {"list.train.jsonl.gz", "list.validation.jsonl.gz"} >= {
+        row["path"] for row in manifest if "list" in row["path"]
+    }
+    assert all(Path(row["location"]).is_file() for row in manifest)
+
+
+def test_without_steps_nothing_changes(tmp_path):
+    """A policy without steps splits the snapshot itself, and the task of processing does nothing."""
+    line = begin(tmp_path, policy=line_policy(min_documents="5", max_unclean_rate="1.0"))
+    line.open()
+    line.prepare_data()
+
+    assert ["corpus"] == [found.name for _, found in line.view().all(SnapshotCreated)]
+    assert 1 == len(list(line.view().all(SplitCreated)))
+    assert "verified" == item(line)[0]["verdict"]
+    assert [said for said in line.said if "no steps of processing" in said]
+
+
+def test_steps_that_were_left_out(tmp_path):
+    """A run whose policy has steps cannot pass the gate with the raw snapshot, or with half the chain."""
+    line = begin(tmp_path)
+    line.open()
+    data.register(line.ledger, line.caller("register_source"), line.run_uid)
+    data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
+    assert "unrecorded" == item(line)[0]["verdict"]
+
+    raw = line.view().latest(SnapshotCreated)
+    processing.make_split(
+        line.ledger, line.store, line.caller("split"), line.run_uid, line.policy.policy, raw
+    )
+    shown = item(line)[0]
+    assert ("changed", True) == (
+        shown["verdict"],
+        "the applied steps (none) are not those of the policy" in shown["found"],
+    )
+
+
+def test_snapshot_taken_again_after_the_steps(tmp_path):
+    """A newer raw snapshot leaves the chain behind: the gate does not take the old steps for it."""
+    line = begin(tmp_path)
+    line.open()
+    line.prepare_data()
+    (tmp_path / "source/new.txt").write_text("a new document that came while the gate waited\n" * 9)
+    data.make_snapshot(line.ledger, line.store, line.caller("snapshot", try_number=2), line.run_uid)
+
+    assert "changed" == item(line)[0]["verdict"]
+    processing.process(line.ledger, line.store, line.caller("process", try_number=2), line.run_uid)
+    assert "verified" == item(line)[0]["verdict"]
+    assert ["corpus.filtered", "corpus.deduplicated"] == [
+        account.output.removeprefix("snapshot:").partition("@")[0] for _, account in chain_of(line.view())
+    ]
+
+
+def test_a_retried_step(tmp_path):
+    """A second try of the task finds the versions of the first, and the chain stands once."""
+    line = begin(tmp_path)
+    line.open()
+    line.prepare_data()
+    again = processing.process(line.ledger, line.store, line.caller("process", try_number=2), line.run_uid)
+    same = processing.process(line.ledger, line.store, line.caller("process", try_number=2), line.run_uid)
+
+    assert [True, True] == [one.snapshot.unchanged for one in again.steps]
+    assert again.split == same.split
+    assert 2 == len(chain_of(line.view()))
+    assert "verified" == item(line)[0]["verdict"]
+
+
+def test_nothing_left(tmp_path):
+    """A rule that leaves nothing stops the run with the rule's name; no version and no split exist."""
+    line = begin(tmp_path, policy=policy(least=10**7))
+    line.open()
+    with pytest.raises(InputError, match=r"long-enough.*|leaves no document"):
+        line.prepare_data()
+
+    assert ["corpus"] == [found.name for _, found in line.view().all(SnapshotCreated)]
+    assert line.view().latest(SplitCreated) is None
+
+
+@pytest.mark.requirement("R050")
+def test_changed_rule_shows_in_the_comparison(tmp_path):
+    """Two runs under two versions of a rule differ in exactly that rule and what it made."""
+    views = []
+    for number, found in enumerate((policy(), policy(version=2, least=150)), 1):
+        line = begin(tmp_path, number, policy=found)
+        line.open()
+        line.prepare_data()
+        views.append(line.view())
+    changed = {
+        change.field: (change.left, change.right)
+        for change in compare(views[0], views[1:]).changed
+        if change.cause == "data"
+    }
+
+    assert {"rule.long-enough", "manifest_digest", "split_digest"} == set(changed)
+    assert ("filter v1", "filter v2") == tuple(
+        text.rpartition(" ")[0] for text in changed["rule.long-enough"]
+    )
+
+
+@pytest.mark.requirement("R059")
+def test_two_samples_of_one_pool(tmp_path):
+    """Two runs take a pool by samples with two seeds: two versions, each traced to sample and pool; nothing is read."""
+    pool = begin(tmp_path)
+    pool.open()
+    pool.prepare_data()
+    for path in (tmp_path / "source").iterdir():
+        path.unlink()
+    made = []
+    for number, seed in ((2, 1), (3, 2)):
+        line = begin_from(tmp_path, number)
+        line.open(
+            source="snapshot:corpus.deduplicated@1", source_name="task", sample_share=0.5, sample_seed=seed
+        )
+        line.prepare_data()
+        assert "verified" == item(line)[0]["verdict"]
+        made.append(line.view())
+    last = [view.latest(SnapshotCreated) for view in made]
+
+    assert [("task.filtered", 1), ("task.filtered", 2)] == [(found.name, found.version) for found in last]
+    assert 2 == len({found.manifest_digest for found in last})
+    for number, view in enumerate(made, 1):
+        assert view.latest(SourceRegistered).source_id == pool.view().latest(SourceRegistered).source_id
+        nodes = {
+            str(node)
+            for node in pool.ledger.trace(Ref(type="run", id=view.run_uid), direction="backward").nodes
+        }
+        assert {
+            "snapshot:corpus.deduplicated@1",
+            f"snapshot:task.asked_sample@{number}",
+            "snapshot:corpus@1",
+        } <= nodes
+        assert any(node.startswith("rule:asked-sample-") for node in nodes)
+    forward = pool.ledger.trace(
+        Ref(type="snapshot", id="corpus.deduplicated", version="1"), direction="forward"
+    ).nodes
+    assert {view.run_uid for view in made} <= {node.id for node in forward}
+
+
+def begin_from(folder, number):
+    """A line whose source folder is empty: it can only use what is stored."""
+    (folder / "source/short.txt").write_text("")
+    return begin(
+        folder,
+        number,
+        policy=line_policy(
+            FILTER.format(version=1, least=100).partition("\n\n[[")[0],
+            min_documents="2",
+            max_unclean_rate="1.0",
+        ),
+    )
+
+
+def test_unknown_pool(tmp_path):
+    """A pool that the ledger does not know is refused at the first task."""
+    line = begin(tmp_path)
+    line.open(source="snapshot:nothing@4")
+    with pytest.raises(RefusedError, match="knows no such snapshot"):
+        data.register(line.ledger, line.caller("register_source"), line.run_uid)
+
+
+@pytest.mark.requirement("R053", "R054")
+def test_recipe_line(tmp_path):
+    """In recipe mode the store never holds content, and the run trains and evaluates on what its recipe gives."""
+    line = begin(tmp_path, policy=policy(more=RECIPE, snapshot_mode='"recipe"'))
+    line.to_signed_launch()
+    blobs = list(line.store.list("blobs/"))
+    modes = [found.mode for _, found in line.view().all(SnapshotCreated)]
+
+    assert ([], ["recipe"] * 3) == (blobs, modes)
+    assert "completed" == line.launch().state
+    line.register()
+    line.evaluate()
+    assert [] == list(line.store.list("blobs/"))
+    last = line.view().latest(SnapshotCreated)
+    assert "short.txt" not in entries(line.store, last)
+
+
+def test_recipe_of_a_changed_source(tmp_path):
+    """A source that changed after the signature stops the launch and names the file."""
+    line = begin(tmp_path, policy=policy(more=RECIPE, snapshot_mode='"recipe"'))
+    line.to_signed_launch()
+    (tmp_path / "source/doc30.txt").write_text("other words\n" * 40)
+
+    with pytest.raises(Exception, match=r"doc30\.txt"):
+        line.launch()
+    assert 0 == load_run(line.ledger, line.run_uid).attempts
