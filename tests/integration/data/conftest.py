@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.buckets import connection, refer  # noqa: F401 - fixtures
 from tests.support.data_track import ACTOR, new_ledger, origin
 from tests.support.s3 import s3, s3_endpoint  # noqa: F401 - fixtures
 
