@@ -22,6 +22,8 @@ COMMANDS = (
     ("snapshot", "croissant"),
     ("quality", "check"),
     ("quality", "overlap"),
+    ("labels", "show"),
+    ("labels", "verify"),
     ("run", "list"),
     ("run", "show"),
     ("run", "trace"),

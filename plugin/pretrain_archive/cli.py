@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from pretrain_archive.commands import ledger, package, quality, retention, run, snapshot, source
+from pretrain_archive.commands import labels, ledger, package, quality, retention, run, snapshot, source
 from pretrain_archive.commands.output import WRONG_USE, command, fail, silence, wants_json
 
 INTERRUPTED = 130
@@ -35,6 +35,7 @@ for name, commands in (
     ("source", source.app),
     ("snapshot", snapshot.app),
     ("quality", quality.app),
+    ("labels", labels.app),
     ("run", run.app),
     ("package", package.app),
     ("ledger", ledger.app),
