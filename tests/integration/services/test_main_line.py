@@ -126,7 +126,7 @@ def test_what_changes_while_data_is_laid_out_stops_the_launch(
 ) -> None:
     """Permission is asked again after the long work: a rejection or an edit in between starts nothing."""
     line.to_signed_launch()
-    lay_out = launching.materialise
+    lay_out = launching.lay_out
 
     def slow(*words: Any, **named: Any) -> Path:
         if event == "rejected meanwhile":
@@ -137,7 +137,7 @@ def test_what_changes_while_data_is_laid_out_stops_the_launch(
             (line.program / "train.py").write_text("print('something else')\n")
         return lay_out(*words, **named)
 
-    monkeypatch.setattr(launching, "materialise", slow)
+    monkeypatch.setattr(launching, "lay_out", slow)
     with pytest.raises(RefusedError, match="closed" if "rejected" in event else "code changed"):
         line.launch()
     assert launches(line) == 0

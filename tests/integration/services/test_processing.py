@@ -98,6 +98,25 @@ def test_line_with_steps(tmp_path):
         row["path"] for row in manifest if "list" in row["path"]
     }
     assert all(Path(row["location"]).is_file() for row in manifest)
+    line.register()
+    line.evaluate()
+    line.sign("run")
+    line.sign("close")
+    closed = line.close()
+    verified = json.loads(line.verify(closed.folder).stdout)
+    shown = {
+        found["id"]: found["found"]
+        for found in json.loads((closed.folder / "evidence/items.json").read_text())["items"]
+    }
+
+    assert "verified" == verified["verdict"]
+    assert "changed" != closed.package.verdict
+    assert "deduplicate once v1: 99 → 88 documents" in shown["data.processing"]
+    assert "a copy is kept" == shown["data.rebuilding"]
+    lists = list((closed.folder / "evidence").glob("*-dropped-documents.json"))
+    assert 2 == len(lists)
+    assert "short.txt" in "".join(path.read_text() for path in lists)
+    assert "long-enough v1" in (closed.folder / "index.html").read_text()
 
 
 def test_without_steps_nothing_changes(tmp_path):
