@@ -284,7 +284,7 @@ def histogram(values: Floats, form: Literal["size", "ratio"]) -> list[int]:
         bins = np.clip((finite * RATIO_BINS).astype(np.int64), 0, RATIO_BINS - 1)
         counts = np.bincount(bins, minlength=RATIO_BINS)
     else:
-        whole = np.maximum(finite, 0).astype(np.int64)
+        whole = np.clip(finite, 0, 2**62).astype(np.int64)
         bins = np.where(whole > 0, np.floor(np.log2(np.maximum(whole, 1))).astype(np.int64) + 1, 0)
         counts = np.bincount(np.minimum(bins, SIZE_BINS - 1), minlength=SIZE_BINS)
     missing = int(np.isnan(values).sum())

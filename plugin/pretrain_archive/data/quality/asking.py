@@ -30,6 +30,11 @@ def asked_suite(settings: Quality, limits: Limits, file: Path | None = None) -> 
         suite = read_suite(file, profile=settings.profile)
     else:
         suite = load_suite(settings.suite, profile=settings.profile)
+    limits = replace(
+        limits,
+        by_rule={**settings.limits, **limits.by_rule},
+        severities={**settings.severities, **limits.severities},
+    )
     suite = limits.apply(suite)
     rules = tuple(
         replace(rule, kwargs={**rule.kwargs, "value_set": sorted(settings.languages)})

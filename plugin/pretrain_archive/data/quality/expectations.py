@@ -7,6 +7,7 @@ a number that is not finite is never within a limit (NaN is a missing value, inf
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -98,6 +99,9 @@ class Validator:
         # Read when the library is imported: no message may leave this machine.
         os.environ["GX_ANALYTICS_ENABLED"] = "false"
         import great_expectations as gx  # noqa: PLC0415
+
+        # It tells of its own workings at every call.
+        logging.getLogger("great_expectations").setLevel(logging.WARNING)
 
         sources = _context(gx).data_sources
         if kind == "spark":

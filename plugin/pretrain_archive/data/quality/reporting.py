@@ -111,8 +111,10 @@ def judge(
     """The gates, what was not asked and why, and the library's answers."""
     rules = [rule for rule in asked.suite.rules if rule.needs in {"", "rows"} or rule.needs in asked.present]
     left = [rule for rule in asked.suite.rules if rule not in rules]
-    empty = not facts.documents and not facts.numbers.get("field_rows")
-    answers = {} if empty or not rules else facts.judge(rules, aggregates_of(facts, asked))
+    # Without a document there is nothing to judge but what records themselves carry.
+    empty = not facts.documents
+    judged = [rule for rule in rules if rule.table == "fields"] if empty else rules
+    answers = facts.judge(judged, aggregates_of(facts, asked)) if judged else {}
     gates, unasked = (
         [],
         [{"name": rule.id, "reason": NOT_ASKED.get(rule.needs, "not_measured")} for rule in left],
@@ -123,7 +125,7 @@ def judge(
         if rule.needs == "rows" and not empty and (answer is None or not (answer.judged or answer.error)):
             unasked.append({"name": rule.id, "reason": NOT_ASKED["rows"]})
             continue
-        reason = "no_data" if empty else ""
+        reason = "no_data" if empty and answer is None else ""
         if rule.column.removeprefix("faults_") in absent:
             answer, reason = None, "not_measured"
         gates.append(gate_of(rule, answer, reason))
@@ -194,7 +196,7 @@ def verdict(facts: Facts, gates: Sequence[Mapping[str, Any]]) -> tuple[bool, str
     """Whether the data pass, and if not why: every blocking gate passed, and something was judged."""
     if not gates:
         return False, "nothing was checked: the suite has no rules"
-    if not facts.documents and not facts.numbers.get("field_rows"):
+    if not facts.documents and not any(gate["checked"] for gate in gates):
         return False, f"nothing was checked: no documents in {facts.files} files"
     failed = [gate["name"] for gate in gates if gate["severity"] == "blocking" and not gate["passed"]]
     if failed:

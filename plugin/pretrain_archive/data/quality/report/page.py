@@ -144,7 +144,7 @@ def _counts(gates: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def _worst_first(gates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     order = ("failed", "not_checked", "warning", "passed")
-    return sorted(gates, key=lambda gate: (gate["severity"] != "blocking" and not gate["passed"], order.index(gate_state(gate))))  # fmt: skip
+    return sorted(gates, key=lambda gate: (order.index(gate_state(gate)), gate["severity"] != "blocking"))
 
 
 def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,13 +155,19 @@ def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **gate,
         "state": gate_state(gate),
-        "title": words.rule_name(gate["name"], gate["family"]),
-        "observed_text": show(observed),
-        "limit_text": show(limit),
+        "title": tuple(map(plain, words.rule_name(gate["name"], gate["family"]))),
+        "observed_text": plain(show(observed)),
+        "limit_text": plain(_declared(gate) or show(limit)),
         "not_finite": isinstance(observed, str) and observed in {"nan", "inf", "-inf"},
         "reason_words": words.REASONS.get(gate["reason"]),
         "share": observed if share and isinstance(observed, int | float) else None,
     }
+
+
+def _declared(gate: Mapping[str, Any]) -> str:
+    """The range that a mixture declares, as shares for people."""
+    share, _, tolerance = str(gate["limit"]).partition(" ± ")
+    return f"{percent(float(share))} ± {percent(float(tolerance))}" if tolerance and gate["form"] == "share" else ""
 
 
 def _histograms(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -188,10 +194,11 @@ def _histograms(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _jaccard(report: Mapping[str, Any]) -> Markup:
+    """The upper half of the similarities: pairs below are no near duplicates."""
     counts = (report.get("near") or {}).get("jaccard") or []
-    picture = charts.histogram(
-        charts.ratio_bins(counts, low=0.5), title=" / ".join(words.COLUMNS["jaccard"])
-    ) if counts else ""  # fmt: skip
+    upper = counts[len(counts) // 2 :]
+    title = " / ".join(words.COLUMNS["jaccard"])
+    picture = charts.histogram(charts.ratio_bins(upper, low=0.5), title=title) if upper else ""
     return Markup(picture)  # noqa: S704 - numbers and escaped texts
 
 
@@ -218,7 +225,7 @@ def _contributors(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             continue
         shown.append(
             {
-                "title": words.rule_name(name, gate["family"]),
+                "title": tuple(map(plain, words.rule_name(name, gate["family"]))),
                 "state": gate_state(gate),
                 "shards": [(one, count, count / max(1, found["rows"])) for one, count in found["shards"]],
                 "domains": [(one, count, count / max(1, found["rows"])) for one, count in found["domains"]],
