@@ -71,6 +71,7 @@ def ipv4(text: str, places: Iterable[Span]) -> Iterator[Span]:
     Words of an address before it, a URL, a port, a network size or an access log's form make it one; words of
     a version make it none. Without any of these one of its numbers must be 100 or more, since four-part
     versions seldom have that; so ``1.2.3.4`` alone is not taken for an address.
+    Loopback addresses and masks are nobody's.
     """
     for place, stop in places:
         if text.count(".", place, stop) < 3:
@@ -85,7 +86,8 @@ def _is_ipv4(text: str, start: int, end: int, found: str) -> bool:
     parts = found.split(".")
     if any((len(part) > 1 and part[0] == "0") or int(part) > 255 for part in parts):
         return False
-    if _is_joined(text, start, end):
+    # This machine, no machine, a mask: they identify nobody.
+    if parts[0] in ("0", "127") or parts[:2] == ["255", "255"] or _is_joined(text, start, end):
         return False
     left = context.before(text, start)
     if left.endswith("://") or context.says_address(left):
@@ -150,8 +152,6 @@ def _is_in_use(address: ipaddress.IPv6Address, found: str, *, before: str) -> bo
     groups = [group for group in found.split(":") if group]
     if all(len(group) == 2 for group in groups) or (before.endswith("[") and before[-2:-1].isalnum()):
         return False
-    if address.is_loopback:
-        return context.says_address(before) or before.endswith("[")
     if found.startswith("::"):
         return address.ipv4_mapped is not None
     # Global unicast, unique local, link local and multicast; a short name before a double colon is none.

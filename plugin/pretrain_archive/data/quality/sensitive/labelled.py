@@ -87,7 +87,7 @@ _FOUND: Final = [
         "addr {fd12:3456:789a:1::1}",
         "{ff02::1} is all nodes",
         "mapped {::ffff:192.0.2.128} here",
-        "host {::1}",
+        "via {2001:db8:ffff::42} today",
         "地址{2001:db8:85a3::8a2e}。",
     ),
     *_all(
@@ -210,7 +210,7 @@ _LEFT_ALONE: Final = [
     "ghp_short", "https://user:$PASSWORD@example.org/", "https://host:8080/path@v2", "postgres://localhost:5432/db",
     "eyJhbGciOi is cut", "task-usage and focus-us1", "HACKED SKELETON ACCOUNT", "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAKIAQWERTYUIOPASDFGHJK",
     "0123456789abcdef0123456789abcdef", "tensor shape 1024x1024x3 at 16:9", "1e-5, 1E+10, 0x1F600", "9999999999999999",
-    "2147483647 4294967295 18446744073709551615", "12:34", "fe::fa", "::", "1::", "abc::def", "dead::beef()", "face::cafe",
+    "2147483647 4294967295 18446744073709551615", "12:34", "fe::fa", "::", "host ::1", "listen on 127.0.0.1:8080 or 0.0.0.0", "netmask 255.255.255.0", "1::", "abc::def", "dead::beef()", "face::cafe",
     "a/b@c", "@", "foo@bar", "foo@bar.unknowntld", "@user.name said", "x @ y.com", "price $4111.1111", "v1.2.3.4-rc1",
     "5555 5555 5555 5555", "0000 0000 0000 0000", "11/05/2024 10:22", "3-0-1-2-4-5-6-7-8-9", "80-20-10", "1-800-FLOWERS",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ is not searched with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -82,20 +82,24 @@ def secrets(text: str, *, high_entropy: bool = False) -> Iterator[Span]:
         for match in _PRIVATE_KEY.finditer(text):
             yield match.span()
     if _RUN_OF_BYTES in text.encode("utf-8", "replace").translate(_VISIBLE):
-        rules = _with_parts("\n".join(_RUN.findall(text)))
-        for run in _RUN.finditer(text) if rules else ():
-            for rule in rules:
-                # One character more before it: some expressions want a mark or a blank there.
-                yield from _matches(rule, text, max(0, run.start() - 1), run.end())
+        # The long runs together are far shorter than the text, and most hold no part of any secret.
+        runs = "\n".join(_RUN.findall(text))
+        low = runs.lower()
+        likely = [(part, rule) for part, rule in _parts() if part in (low if rule.lower else runs)]
+        for run in _RUN.finditer(text) if likely else ():
+            yield from _in_run(text, run.start(), run.end(), likely)
     if high_entropy:
         for rule in _entropy_rules():
             yield from _matches(rule, text, 0, len(text))
 
 
-def _with_parts(runs: str) -> list[Rule]:
-    """The rules of which a fixed part is in the text's long runs, which are far shorter than the text."""
-    low = runs.lower()
-    return [rule for rule in _rules() if any(part in (low if rule.lower else runs) for part in rule.parts)]
+def _in_run(text: str, start: int, end: int, likely: Sequence[tuple[str, Rule]]) -> Iterator[Span]:
+    run = text[start:end]
+    low = run.lower()
+    for part, rule in likely:
+        if part in (low if rule.lower else run):
+            # One character more before it: some expressions want a mark or a blank there.
+            yield from _matches(rule, text, max(0, start - 1), end)
 
 
 def _matches(rule: Rule, text: str, start: int, end: int) -> Iterator[Span]:
@@ -117,6 +121,11 @@ def _alone(text: str, start: int, end: int) -> bool:
 def _rules() -> tuple[Rule, ...]:
     own = [Rule(name=name, parts=parts, pattern=re.compile(pattern)) for name, parts, pattern in _OWN]
     return (*own, *_plugin_rules())
+
+
+@lru_cache(maxsize=1)
+def _parts() -> tuple[tuple[str, Rule], ...]:
+    return tuple((part, rule) for rule in _rules() for part in rule.parts)
 
 
 def _plugin_rules() -> list[Rule]:
