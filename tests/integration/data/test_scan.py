@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -387,6 +388,28 @@ def test_progress(corpus, tmp_path):
 
     assert (len(CORPUS), sum(map(len, CORPUS.values()))) == calls[-1]
     assert calls == sorted(calls)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_scan_that_is_asked_to_end(tmp_path, processes):
+    """What stops the calling thread stops the scan at once, and no process is left."""
+    held = threading.Event()
+
+    class Slow(io.BytesIO):
+        def read(self, size=-1):
+            held.wait(20)
+            return super().read(size)
+
+    def end(*_: int) -> None:
+        held.set()
+        raise KeyboardInterrupt
+
+    files = [Shard(path=f"{n}.txt", size=40_000, open=lambda: Slow(b"words " * 7000)) for n in range(50)]
+    with pytest.raises(KeyboardInterrupt):
+        scan(files, measures=PLAIN, work=tmp_path, processes=processes, progress=end)
+
+    assert len(list(tmp_path.glob("*/*.json"))) < 50
+    assert [] == psutil.wait_procs(psutil.Process().children(), timeout=10)[1]
 
 
 def test_nothing(tmp_path):

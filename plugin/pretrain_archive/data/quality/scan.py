@@ -57,9 +57,13 @@ def scan(
         count = run.useful(processes or workers())
         with ThreadPoolExecutor(count) as pool:
             threads = [pool.submit(run.serve, here=count == 1) for _ in range(count)]
-            while wait(threads, timeout=TELL).not_done:
-                if progress is not None:
-                    progress(run.files, run.bytes)
+            try:
+                while wait(threads, timeout=TELL).not_done:
+                    if progress is not None:
+                        progress(run.files, run.bytes)
+            finally:
+                # A task that is asked to end must not wait for the rest of a corpus.
+                run.stopped = bool(wait(threads, timeout=0).not_done)
             for thread in threads:
                 thread.result()
     if progress is not None:
@@ -81,7 +85,7 @@ class _Run:
     done: dict[int, tuple[str, dict[str, float]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _ahead: list[Job] = field(default_factory=list)
-    _failed: bool = False
+    stopped: bool = False
 
     def useful(self, most: int) -> int:
         """How many processes there is work for, at most ``most``."""
@@ -92,11 +96,11 @@ class _Run:
     def serve(self, *, here: bool) -> None:
         """Do jobs until there are no more, or another thread failed."""
         try:
-            with Here() if here else Process() as runner:
+            with Here() if here else Process(self.folder) as runner:
                 while (job := self._next()) is not None:
                     self._do(job, runner)
         except BaseException:
-            self._failed = True
+            self.stopped = True
             raise
 
     def read(self, count: int) -> None:
@@ -106,7 +110,7 @@ class _Run:
 
     def _next(self) -> Job | None:
         with self._lock:
-            if self._failed:
+            if self.stopped:
                 return None
             return self._ahead.pop(0) if self._ahead else next(self.jobs, None)
 
@@ -140,7 +144,15 @@ class _Run:
         stem = str(self.folder / name)
         paths = tuple(part.shard.path for part in job.parts)
         task = Task(ordinal=job.ordinal, paths=paths, measures=self.measures, stem=stem)
-        feed, answer, skipped = runner.run(task, lambda: _Feed(job, self))
+        tries: list[_Feed] = []
+
+        def begin() -> _Feed:
+            for failed in tries[-1:]:
+                self.read(-failed.size)
+            tries.append(_Feed(job, self))
+            return tries[-1]
+
+        feed, answer, skipped = runner.run(task, begin)
         part = job.parts[0]
         divided = None
         if not part.whole:
@@ -172,17 +184,20 @@ class _Feed:
             yield self._blocks(part)
 
     def _blocks(self, part: Part) -> Iterator[bytes]:
-        size = 0
+        before = self.size
         for block in part.blocks():
+            if self._run.stopped:
+                raise ArchiveError(
+                    "scan: stopped before its end.", hint="Start it again: it goes on from here."
+                )
             self.digest.update(block)
             if not part.whole:
                 self.lines += block.count(b"\n")
-            size += len(block)
+            self.size += len(block)
             self._run.read(len(block))
             yield block
         # Where a file ends belongs to the content: "ab","c" is not "a","bc".
-        self.digest.update(b"\0%d\0" % size)
-        self.size += size
+        self.digest.update(b"\0%d\0" % (self.size - before))
 
 
 def _keep(written: Path, target: Path) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from pretrain_archive.data.quality.scan_worker import Task, run_task
@@ -61,9 +62,13 @@ class Here:
 
 
 class Process:
-    """Runs tasks in a process of its own, which is started again if it crashes."""
+    """Runs tasks in a process of its own, which is started again if it crashes.
 
-    def __init__(self) -> None:
+    What it must put aside, such as a Parquet file that it is fed, lies in ``folder`` without a name.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -118,7 +123,12 @@ class Process:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # One thread each: the processes are the parallelism. Same hashes everywhere, whatever a measure sorts by.
-        more = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+        more = {
+            "TMPDIR": str(self._folder),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+        }
         path = os.pathsep.join(entry for entry in sys.path if entry)
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-c", START],
