@@ -35,6 +35,8 @@ class OddS3:
     versions: bool = False
     deleted: frozenset[bytes] = frozenset()
     knows_ids: bool = True
+    web_page: bool = False
+    refuses: str = ""
     asked: list[str] = field(default_factory=list)
     endpoint: str = ""
 
@@ -61,6 +63,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.odd.slow_downs:
             self.odd.slow_downs -= 1
             self._answer(503, b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>")
+            return
+        if self.odd.web_page or self.odd.refuses:
+            told = f"<Error><Code>AccessDenied</Code><Message>{self.odd.refuses}</Message></Error>".encode()
+            self._answer(
+                403 if self.odd.refuses else 200, told if self.odd.refuses else b"<html>Welcome<br></html>"
+            )
             return
         parts = urlsplit(self.path)
         query = parse_qs(parts.query, keep_blank_values=True)

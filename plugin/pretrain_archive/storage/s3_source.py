@@ -7,6 +7,7 @@ only tells whether an object was written again: it is sent back as ``If-Match`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,11 +18,14 @@ import boto3  # type: ignore[import-untyped]
 from botocore import UNSIGNED  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
 from pretrain_archive.domain.errors import SourceChangedError, SourceError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.resuming import Answer, Resuming
 
+FAILURES = (BotoCoreError, ClientError, ResponseParserError)
+"""No way there, an error of the service, and an answer that is none of S3 (a web page)."""
 GONE = {"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MethodNotAllowed", "405"}
 """Answers for an object or version that is not there; 405 is that of a delete marker asked for by its id."""
 REWRITTEN = {"PreconditionFailed", "412"}
@@ -89,11 +93,9 @@ class SourceBucket:
         """Whether objects have version ids; also for a bucket whose versioning was suspended."""
         try:
             answer = self._client.get_bucket_versioning(Bucket=self.name)
-        except ClientError as error:
+        except FAILURES as error:
             if _code(error) in WITHOUT_VERSIONS:
                 return False
-            raise self._refused("ask for the versioning of", b"", error) from error
-        except BotoCoreError as error:
             raise self._refused("ask for the versioning of", b"", error) from error
         return answer.get("Status") in {"Enabled", "Suspended"}
 
@@ -131,7 +133,7 @@ class SourceBucket:
         wanted |= {"Range": f"bytes={start}-"} if start else {}
         try:
             answer: Answer = self._client.get_object(**wanted)
-        except (BotoCoreError, ClientError) as error:
+        except FAILURES as error:
             raise self._not_read(key, version, etag, error) from error
         got = answer.get("VersionId", version)
         if version is not None and got != version:
@@ -143,7 +145,7 @@ class SourceBucket:
         return answer
 
     def _not_read(self, key: bytes, version: str | None, etag: str, error: Exception) -> SourceError:
-        code = _code(error) if isinstance(error, ClientError) else ""
+        code = _code(error)
         if code in GONE and version is not None:
             problem = f"the pinned version {version} is gone"
         elif code in REWRITTEN or (code in GONE and etag):
@@ -174,7 +176,7 @@ class SourceBucket:
             page = self._page("list_object_versions", prefix, more)
             for entry in page.get("Versions", ()):
                 # Where the newest is a delete marker no version is the latest: the key is absent.
-                if entry["IsLatest"]:
+                if entry.get("IsLatest"):
                     yield _seen(entry, page)
             if not page.get("IsTruncated"):
                 return
@@ -189,7 +191,7 @@ class SourceBucket:
             answer: dict[str, Any] = getattr(self._client, call)(
                 Bucket=self.name, Prefix=prefix.decode(), EncodingType="url", **more
             )
-        except (BotoCoreError, ClientError) as error:
+        except FAILURES as error:
             raise self._refused("list", prefix, error) from error
         return answer
 
@@ -204,8 +206,10 @@ class SourceBucket:
         return told
 
     def _refused(self, act: str, key: bytes, error: Exception) -> SourceError:
-        # The client's own words: service, code and operation, never a header or a credential.
-        reason = str(error).rstrip(".")
+        # The client's own words: service, code and operation. Credentials stand in none of them, save where a service
+        # repeats the key id, or an endpoint was set with a user.
+        reason = re.sub(r"//[^/@\s]+@", "//…@", str(error).rstrip("."))
+        reason = reason.replace(self._access_key, "…") if self._access_key else reason
         unsigned = "" if self._access_key else " (no credentials were found: requests are not signed)"
         return SourceError(
             f"source {self._where(key)}: cannot {act} it{unsigned}: {reason}.",
@@ -221,7 +225,7 @@ def _seen(entry: dict[str, Any], page: dict[str, Any]) -> SeenObject:
         _decoded(entry["Key"], page),
         entry["Size"],
         entry.get("ETag", ""),
-        entry["LastModified"].isoformat(),
+        str(entry.get("LastModified", "")),
         entry.get("VersionId"),
     )
 
@@ -241,5 +245,6 @@ def _decoded(text: str, page: dict[str, Any]) -> bytes:
     return raw
 
 
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+def _code(error: Exception) -> str:
+    """The service's word for the error, empty where the service said nothing."""
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""

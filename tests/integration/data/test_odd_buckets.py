@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.odd_s3 import BUCKET, odd_s3
 
+from pretrain_archive.data import buckets
 from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.tree import Listed
@@ -141,7 +142,35 @@ def test_a_service_without_ranges_is_no_reason_to_begin_again():
         content(tree(odd), b"big")
 
 
+@pytest.mark.parametrize("kept", [buckets.KEPT, 10])
+def test_a_copy_fetches_small_objects_once(monkeypatch, snap, files, kept):
+    """And what is larger twice: once for its digest, under which the second goes straight to the store."""
+    monkeypatch.setattr(buckets, "KEPT", kept)
+    with odd_s3({b"a": b"word", b"b": b"many more words"}) as odd:
+        snap(files, tree(odd))
+
+        assert (["a", "b"] if kept > 10 else ["a", "b", "b"]) == sorted(odd.asked)
+
+
 def test_throttling_is_waited_out():
     """503 SlowDown is answered by trying again."""
     with odd_s3({b"a": b"words"}, slow_downs=2) as odd:
         assert b"words" == content(tree(odd), b"a")
+
+
+def test_an_endpoint_that_is_a_web_site_is_an_error():
+    """An answer that is none of S3 ends in a message and not in a traceback."""
+    with (
+        odd_s3({}, web_page=True) as odd,
+        pytest.raises(SourceError, match="cannot ask for the versioning of it: "),
+    ):
+        list(tree(odd).list(Filter()))
+
+
+def test_a_key_id_that_the_service_repeats_is_not_told():
+    """Neither key id nor secret stand in an error."""
+    with odd_s3({}) as odd:
+        odd.refuses = f"the key {odd.options['aws_access_key_id']} may not"
+        with pytest.raises(SourceError, match="the key … may not") as caught:
+            list(tree(odd).list(Filter()))
+    assert not any(odd.options[name] in str(caught.value) for name in odd.options if name.startswith("aws_"))
