@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskAwaitingInput
-from tests.support.labelled_data import SECRET_WORDS, LabelledRun, policy_text
-from tests.unit.gates.asked_run import ANSWERED_AT
+from tests.support.labelled_data import SECRET_WORDS, LabelledRun, policy_of, policy_text
+from tests.unit.gates.asked_run import ANSWERED_AT, POLICY_FILE, without_steps
 from tests.unit.operators.conftest import context
 from tests.unit.services.open_runs import DAG_RUN
 
+from pretrain_archive.data.quality.labels import read_definition
 from pretrain_archive.domain import kinds
 from pretrain_archive_operators import LabelReviewOperator, LabelSampleOperator, LabelSummaryOperator
 from pretrain_archive_operators.base import small_json
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -199,8 +205,6 @@ def test_incomplete(labelled):
 
 def test_expands_over_pages():
     """In a DAG the pages are mapped over what the sample's task pushes."""
-    from airflow.sdk import DAG
-
     with DAG("reviewed", schedule=None) as dag:
         drawn = LabelSampleOperator(task_id="label_sample", run_uid="run_x")
         pages = LabelReviewOperator.partial(task_id="label_review", run_uid="run_x", retries=3).expand(
@@ -210,3 +214,25 @@ def test_expands_over_pages():
 
     assert {"label_sample"} == dag.get_task("label_review").upstream_task_ids
     assert {"label_review"} == dag.get_task("label_summary").upstream_task_ids
+
+
+def test_documented():
+    """What the page on label reviews shows can be copied: policy, definition and tasks."""
+    page = (ROOT / "docs" / "label-review.md").read_text()
+    policy, definition = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    before, _, after = without_steps(POLICY_FILE.read_text()).partition("[approvers]")
+    approvers, _, labels = policy.partition("[data.labels]")
+    text = f"{before}{approvers}[gates]{after.partition('[gates]')[2]}\n[data.labels]{labels}"
+    names = {}
+    exec(program, names)
+
+    review = policy_of(text).policy.data.labels.review
+    with DAG("reviewed", schedule=None) as dag:
+        names["review_labels"]("run_x", review.reviewers)
+
+    assert (30, 7, 2, 0.95, "location") == (
+        review.sample, review.seed, review.reviewers, review.min_agreement, review.show,
+    )  # fmt: skip
+    assert ["ham", "spam"] == list(read_definition(definition.encode(), name="x").labels)
+    assert {"label_review_1", "label_review_2"} == dag.get_task("label_summary").upstream_task_ids
