@@ -84,7 +84,7 @@ def rebuild(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError("--to", str(target), "is there and not empty", hint="Name a new folder.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(target)
+    sweep(target.parent, _hidden(target))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{_hidden(target)}{os.getpid()}-") as work:
         overlay = Overlay(store, Path(work) / "content", apart=True)
         found = _make(overlay, snapshot, source, progress)
@@ -184,10 +184,10 @@ def _hidden(target: Path) -> str:
     return f".{target.name}.part-"
 
 
-def _sweep(target: Path) -> None:
-    """Remove what rebuilds of the same folder left whose process is gone."""
-    for path in target.parent.glob(f"{glob.escape(_hidden(target))}*"):
-        pid = path.name.removeprefix(_hidden(target)).partition("-")[0]
+def sweep(parent: Path, prefix: str) -> None:
+    """Remove the folders below ``parent`` called ``PREFIX`` + process id + ``-…`` whose process is gone."""
+    for path in parent.glob(f"{glob.escape(prefix)}*"):
+        pid = path.name.removeprefix(prefix).partition("-")[0]
         if pid.isdigit() and not _alive(int(pid)):
             shutil.rmtree(path, ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps
 from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
-from pretrain_archive.data.rebuilding import content_of
+from pretrain_archive.data.rebuilding import content_of, sweep
 from pretrain_archive.data.recipes import Growing
 from pretrain_archive.data.splits import create_split
 from pretrain_archive.domain.chains import pool_of
@@ -27,6 +28,8 @@ from pretrain_archive.services.runs import policy_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore
 
 ASKED = "asked-sample"
+CONTENT = "pretrain-archive-content-"
+"""Temporary folders with a recipe's content: this, the process id and a random text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,8 +99,13 @@ def process(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) ->
 def content(
     store: ObjectStore, snapshot: SnapshotCreated, caller: Caller
 ) -> Iterator[tuple[ObjectStore, SnapshotCreated]]:
-    """A store that holds the snapshot's content while the context lasts: of a recipe it is made for that time."""
-    with tempfile.TemporaryDirectory(prefix="pretrain-archive-") as folder:
+    """A store that holds the snapshot's content while the context lasts: of a recipe it is made for that time.
+
+    What a killed process left of a recipe's content is removed by the next one on the same machine.
+    """
+    if snapshot.mode == "recipe":
+        sweep(Path(tempfile.gettempdir()), CONTENT)
+    with tempfile.TemporaryDirectory(prefix=f"{CONTENT}{os.getpid()}-") as folder:
         yield content_of(store, snapshot, Path(folder), progress=every(caller.say, "rebuilt"))
 
 
