@@ -25,6 +25,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Final
 
 import numpy as np
@@ -144,7 +145,8 @@ def _with_letter(text: str, raw: bytes, words: Sequence[str]) -> int:
     """How many words have a letter; in ASCII what is left of a word without one is nothing."""
     if text.isascii():
         return len(raw.translate(_SEPARATORS, _NO_LETTER).split())
-    return sum([word.isalpha() or any(map(str.isalpha, word)) for word in words])
+    mixed = list(filterfalse(str.isalpha, words))
+    return len(words) - len(mixed) + sum([any(map(str.isalpha, word)) for word in mixed])
 
 
 def _stop_words(spaced: str) -> int:
