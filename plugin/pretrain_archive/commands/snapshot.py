@@ -215,6 +215,42 @@ def diff(
     answer(found.to_json(), lines, as_json=as_json)
 
 
+@command(app, "left-over")
+def show_left_over(
+    store: Store = "",
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Delete them; nobody can go on with them then.")
+    ] = False,
+    days: Annotated[float, typer.Option(min=0, help="Only what was planned so many days ago.")] = 7,
+    as_json: Json = False,
+) -> None:
+    """List what snapshots in parts left in the store and never merged; no version names any of it."""
+    from datetime import UTC, datetime, timedelta  # noqa: PLC0415
+
+    from pretrain_archive.data import leftovers  # noqa: PLC0415
+
+    target = open_store(store)
+    before = datetime.now(UTC) - timedelta(days=days)
+    found = [left for left in leftovers.left_over(target) if left.planned_at < before]
+    for left in found if drop else ():
+        leftovers.drop(target, left.folder)
+    items = [
+        {
+            "folder": left.folder,
+            "objects": left.objects,
+            "bytes": left.size,
+            "planned_at": left.planned_at.isoformat(),
+        }
+        for left in found
+    ]
+    size = sum(left.size for left in found)
+    lines = [
+        f"{left.planned_at:%Y-%m-%d %H:%M}  {size_text(left.size):>9}  {plain(left.folder)}" for left in found
+    ]
+    lines.append(f"{len(found)} plans, {size_text(size)}{', dropped' if drop else ''}")
+    answer({"items": items, "total_bytes": size, "dropped": drop}, lines, as_json=as_json)
+
+
 def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str | None:
     """The manifest digest that the ledger recorded when the version was made, None if it recorded none."""
     from pretrain_archive import services  # noqa: PLC0415

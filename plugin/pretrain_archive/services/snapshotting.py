@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pretrain_archive.data.leftovers import drop, left_over
@@ -25,6 +26,8 @@ from pretrain_archive.storage.port import ObjectStore
 
 CHECK = "every byte read and hashed with SHA-256, in {parts} parts"
 TEMPORARY = "temporary.removed"
+KEEP_DAYS = 7
+"""A plan that was not merged may be gone on with for so many days."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,15 +117,24 @@ def merge(
         stream=wish["stream"], attempt=0, actor=caller.actor, origin=caller.origin,
     )  # fmt: skip
     split = _split(ledger, store, caller, made, wish["stream"])
-    drop_left_over(ledger, store, caller, wish["stream"])
+    drop_left_over(ledger, store, caller, wish["stream"], own=plan.folder)
     return made, split
 
 
 def drop_left_over(
-    ledger: Ledger, store: ObjectStore, caller: Caller, stream: str
+    ledger: Ledger, store: ObjectStore, caller: Caller, stream: str, *, own: str = ""
 ) -> TemporaryRemoved | None:
-    """Drop what planned snapshots of one stream left in the store, and record it; None if there was nothing."""
-    found = list(left_over(store, stream))
+    """Drop what planned snapshots of one stream left in the store, and record it; None if there was nothing.
+
+    A run has one plan that counts: all of its plans go. Of a name, whose plans may be under way side by side, goes
+    the plan in the folder ``own``, and what was planned more than :data:`KEEP_DAYS` days ago.
+    """
+    long_ago = datetime.now(UTC) - timedelta(days=KEEP_DAYS)
+    found = [
+        left
+        for left in left_over(store, stream)
+        if stream.startswith("run_") or left.folder == own or left.planned_at < long_ago
+    ]
     if not found:
         return None
     for left in found:

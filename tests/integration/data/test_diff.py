@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import subprocess
@@ -174,3 +175,29 @@ def test_memory_does_not_grow_with_the_changes(tmp_path):
 
     assert (60_000, 0) == (renamed, modified)
     assert grown < 24 << 20
+
+
+def ask(*words: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """Call the command line with a home of its own."""
+    return subprocess.run(
+        [Path(sys.executable).with_name("pretrain-archive"), *words],
+        env=os.environ | {"AIRFLOW_HOME": str(home)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_on_the_command_line(files, snap, tmp_path):
+    """Text names the first paths and all counts; JSON is one document; a version that is not there is wrong use."""
+    two(snap, files, tmp_path, OLD, NEW)
+    store = ["--store", str(files.folder)]
+    text = ask("snapshot", "diff", "corpus@1", "corpus@2", *store, home=tmp_path)
+    document = ask("snapshot", "diff", "corpus@1", "corpus", "--json", *store, home=tmp_path)
+    absent = ask("snapshot", "diff", "corpus@1", "corpus@9", *store, home=tmp_path)
+
+    assert [
+        "+ come", "+ other empty", "- empty", "- gone", "~ edit", "> a/move → z/move",
+        "2 added (3 B), 2 removed (2 B), 1 modified (5 B), 1 renamed (11 B)",
+    ] == text.stdout.splitlines()  # fmt: skip
+    assert (0, 0, 2) == (text.returncode, document.returncode, absent.returncode)
+    assert {"files": 1, "bytes": 11} == json.loads(document.stdout)["counts"]["renamed"]
+    assert "corpus@9" in absent.stderr
+    assert "Traceback" not in absent.stderr

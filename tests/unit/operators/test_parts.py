@@ -24,6 +24,7 @@ from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.ledger.sql import SqlLedger
 from pretrain_archive.storage.factory import open_store
 from pretrain_archive_operators import (
+    DataSnapshotOperator,
     OpenRunOperator,
     RegisterSourceOperator,
     SnapshotMergeOperator,
@@ -237,3 +238,34 @@ def test_the_clean_up_of_a_run_drops_a_plan_that_was_never_merged(opener: Opener
 
     assert kept == done["bytes_released"] > 0
     assert [] == list(left_over(store()))
+
+
+def test_a_plan_beside_another_is_left_alone(form: dict[str, Any]) -> None:
+    """Two snapshots of one name may be under way: a merge drops its own plan, and old ones, not a young neighbour."""
+    (mine, numbers), (theirs, _) = plan(form), plan(form)
+    for number in numbers:
+        part(mine, number)
+    merge(mine)
+
+    assert [theirs.partition("@")[0]] == [left.folder for left in left_over(store())]
+
+
+@pytest.mark.requirement("R052")
+def test_the_policy_decides_on_stamps(opener: Opener, ledger: SqlLedger, tmp_path: Path) -> None:
+    """Off by default; where the policy allows them the record tells what was read and what was not."""
+    policy = tmp_path / "policies" / "demo.toml"
+    for number, text in enumerate(("[data]\n", '[data]\nincremental = "stamps"\n')):
+        policy.write_text(policy.read_text().replace("[data]\n", text))
+        here = {"dag_run_id": f"r{number}"}
+        run_uid = OpenRunOperator(task_id="open_run").execute(
+            context("open_run", params=opener.values(), **here)
+        )["run_uid"]
+        RegisterSourceOperator(task_id="register_source", run_uid=run_uid).execute(
+            context("register_source", **here)
+        )
+        DataSnapshotOperator(task_id="snapshot", run_uid=run_uid).execute(context("snapshot", **here))
+    told = [record.payload["check"] for record in ledger.records(kinds=["snapshot.created"])]
+
+    assert "every byte read and hashed with SHA-256" == told[0]
+    assert "none taken from stamps" in told[1]
+    assert (tmp_path / "work/stamps").is_dir()
