@@ -40,12 +40,14 @@ class TemporaryCleanOperator(ArchiveOperator):
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``bytes_released, paths``."""
         from pretrain_archive.services.closing import clean_temporary  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.processing import drop_unfinished  # noqa: PLC0415
         from pretrain_archive.services.snapshotting import drop_left_over  # noqa: PLC0415
         from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
 
         removed = [
             clean_temporary(self.ledger, caller, run_uid, runs_folder()),
             drop_left_over(self.ledger, self.store, caller, run_uid),
+            drop_unfinished(self.ledger, self.store, caller, run_uid),
         ]
         return {
             "bytes_released": sum(part.bytes_released for part in removed if part),

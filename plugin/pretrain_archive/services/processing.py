@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps
+from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps, unfinished
 from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
 from pretrain_archive.data.rebuilding import content_of, sweep
 from pretrain_archive.data.recipes import Growing
 from pretrain_archive.data.splits import create_split
 from pretrain_archive.domain.chains import pool_of
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
+from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated, TemporaryRemoved
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.processing import SampleStep, SplitStep
+from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.request import RunRequest
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
@@ -135,3 +136,34 @@ def make_split(  # noqa: PLR0917 - what a run consists of
         store, ledger, snapshot=snapshot, seed=step.seed or 0, validation_fraction=step.validation_fraction or 0.0,
         stream=run_uid, actor=caller.actor, origin=caller.origin, rule=str(rule_ref(rule)),
     )  # fmt: skip
+
+
+def drop_unfinished(
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str
+) -> TemporaryRemoved | None:
+    """Drop the work files of steps that the run did not bring to their end, and record it; None if there are none."""
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    if view.opened is None or not view.opened.policy:
+        return None
+    policy, sources = policy_of(view), [found for _, found in view.all(SnapshotCreated)]
+    rules = [rule_of(step, project=policy.project) for step in steps_of(policy, request_of(view))]
+    left = {
+        info.key: info.size
+        for rule in rules
+        for source in sources
+        for info in unfinished(store, rule, source)
+    }
+    if not left:
+        return None
+    for key in left:
+        store.delete(key)
+    payload = TemporaryRemoved(
+        paths=sorted({store.location(key).rpartition("/")[0] for key in left}), bytes_released=sum(left.values()),
+        verified_absent=all(store.stat(key) is None for key in left),
+    )  # fmt: skip
+    before = ledger.records(streams=[run_uid], kinds=["temporary.removed"])
+    ledger.append([
+        Draft(stream=run_uid, kind="temporary.removed", payload=payload.to_json(), actor=caller.actor,
+              origin=caller.origin, ordinal=sum(record.origin == caller.origin for record in before))
+    ])  # fmt: skip
+    return payload

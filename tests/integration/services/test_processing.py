@@ -13,7 +13,7 @@ from tests.support.processing import line as record
 from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref
-from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated
+from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated, TemporaryRemoved
 from pretrain_archive.domain.run_diff import compare
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.services import data, processing
@@ -189,6 +189,22 @@ def test_nothing_left(tmp_path):
 
     assert ["corpus"] == [found.name for _, found in line.view().all(SnapshotCreated)]
     assert line.view().latest(SplitCreated) is None
+
+
+@pytest.mark.requirement("R057")
+def test_what_a_failed_step_left_goes(tmp_path):
+    """Work files of a step that failed are dropped with a record when the run is cleaned; then there are none."""
+    line = begin(tmp_path, policy=policy(least=10**7))
+    line.open()
+    with pytest.raises(InputError):
+        line.prepare_data()
+    left = [info.key for info in line.store.list("processing/")]
+    clean = processing.drop_unfinished(line.ledger, line.store, line.caller("clean_up"), line.run_uid)
+
+    assert (1, True, 1) == (len(left), clean.verified_absent, len(clean.paths))
+    assert [] == list(line.store.list("processing/"))
+    assert processing.drop_unfinished(line.ledger, line.store, line.caller("clean_up"), line.run_uid) is None
+    assert [clean] == [found for _, found in line.view().all(TemporaryRemoved)]
 
 
 @pytest.mark.requirement("R050")

@@ -10,6 +10,7 @@ from typing import Any
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.processing.engine import Outcome, Work, forget, run_step
+from pretrain_archive.data.processing.rewriting import memo_folder
 from pretrain_archive.data.processing.rules import code_version, declare, require_in_force, rule_of, rule_ref
 from pretrain_archive.data.processing.versions import publish
 from pretrain_archive.data.snapshots import manifest_key, snapshot_ref
@@ -20,7 +21,7 @@ from pretrain_archive.domain.processing import output_of
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.storage.port import ObjectStore
+from pretrain_archive.storage.port import ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +81,7 @@ def _apply(
     work: Work, step: Any, rule: RuleDeclared, applier: Applier, *, name: str, ordinal: int
 ) -> Applied:
     source = work.snapshot
-    application = digest_of({"rule": rule.rule_digest, "input": source.manifest_digest})
+    application = application_of(rule, source)
     first = None
     if applier.ledger is not None:
         first = declare(applier.ledger, rule, actor=applier.actor, origin=applier.origin)
@@ -136,6 +137,16 @@ def _account(  # noqa: PLR0917 - one call
         dropped_uri=store.location(outcome.dropped_key), dropped_digest=outcome.dropped_digest,
         observed=outcome.observed,
     )  # fmt: skip
+
+
+def application_of(rule: RuleDeclared, source: SnapshotCreated) -> str:
+    """What an application of ``rule`` to ``source`` is called while it is under way."""
+    return digest_of({"rule": rule.rule_digest, "input": source.manifest_digest})
+
+
+def unfinished(store: ObjectStore, rule: RuleDeclared, source: SnapshotCreated) -> list[ObjectInfo]:
+    """The work files that an application left which has not come to its end."""
+    return list(store.list(memo_folder(application_of(rule, source))))
 
 
 def edges_of(account: ProcessingApplied, stream: str) -> tuple[Edge, ...]:

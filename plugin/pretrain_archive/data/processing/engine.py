@@ -15,7 +15,7 @@ from pretrain_archive.data.manifest import Built, Entry, Header
 from pretrain_archive.data.processing.choosing import Chooser, chooser_of
 from pretrain_archive.data.processing.packing import codec
 from pretrain_archive.data.processing.reading import Doc, documents, form_of
-from pretrain_archive.data.processing.rewriting import Bench, Counts, Processed, memo_key, process
+from pretrain_archive.data.processing.rewriting import Bench, Counts, Processed, memo_folder, process
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.tree import Place
@@ -97,7 +97,7 @@ def run_step(work: Work, step: Any, *, application: str) -> Outcome:
 
 def forget(work: Work, application: str) -> None:
     """Remove what was remembered of finished lists: the version exists."""
-    for info in list(work.store.list(memo_key(application, Entry(path="")).rpartition("/")[0] + "/")):
+    for info in list(work.store.list(memo_folder(application))):
         work.store.delete(info.key)
 
 

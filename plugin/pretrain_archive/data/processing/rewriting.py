@@ -273,7 +273,12 @@ def _list(out: BinaryIO, path: str, line: int, digest: str, reason: str, detail:
 def memo_key(application: str, entry: Entry) -> str:
     """Where the result for a finished list of documents is remembered until the version exists."""
     value = hashlib.sha256(f"{application}\n{entry.path}\n{entry.sha256}".encode()).hexdigest()
-    return f"processing/{application.removeprefix('sha256:')}/{value}.jsonl"
+    return f"{memo_folder(application)}{value}.jsonl"
+
+
+def memo_folder(application: str) -> str:
+    """The prefix of all that is remembered of one application."""
+    return f"processing/{application.removeprefix('sha256:')}/"
 
 
 def _remember(bench: Bench, entry: Entry, made: Processed) -> None:
