@@ -23,6 +23,7 @@ from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive_operators import (
     ArchiveCloseOperator,
     CheckpointRegisterOperator,
+    DataProcessOperator,
     DataSnapshotOperator,
     EvaluateOperator,
     OpenRunOperator,
@@ -32,8 +33,8 @@ from pretrain_archive_operators import (
 )
 from pretrain_archive_operators.base import ArchiveOperator
 
-ON_A_RUN = (RegisterSourceOperator, DataSnapshotOperator, QualityCheckOperator, CheckpointRegisterOperator,
-            EvaluateOperator, ArchiveCloseOperator, TemporaryCleanOperator)  # fmt: skip
+ON_A_RUN = (RegisterSourceOperator, DataSnapshotOperator, DataProcessOperator, QualityCheckOperator,
+            CheckpointRegisterOperator, EvaluateOperator, ArchiveCloseOperator, TemporaryCleanOperator)  # fmt: skip
 
 
 def open_run(opener: Opener, **changes) -> dict:
@@ -105,6 +106,37 @@ def test_source_and_snapshot(opener):
     assert (12, 1, False) == (made["file_count"], made["version"], made["unchanged"])
     [view] = opener.runs()
     assert view.latest(kinds.SnapshotCreated).manifest_digest == made["manifest_digest"]
+    assert len(json.dumps(made)) < 1024
+
+
+STEPS = """
+[[data.steps]]
+name = "long-enough"
+version = 3
+kind = "filter"
+min_bytes = 1
+[quotas]"""
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_process(opener, tmp_path, steps):
+    """The task names its steps with counts and what goes in, in a small value; without steps it does nothing."""
+    policy = tmp_path / "policies" / "demo.toml"
+    policy.write_text(policy.read_text().replace("[quotas]", STEPS) if steps else policy.read_text())
+    uid = open_run(opener)["run_uid"]
+    RegisterSourceOperator(task_id="register_source", run_uid=uid).execute(context("register_source"))
+    DataSnapshotOperator(task_id="snapshot", run_uid=uid).execute(context("snapshot"))
+    made = DataProcessOperator(task_id="process", run_uid=uid).execute(context("process"))
+
+    [view] = opener.runs()
+    last = view.latest(kinds.SnapshotCreated)
+    assert (steps, f"{last.name}@{last.version}", last.manifest_digest) == (
+        made["step_count"], made["snapshot"], made["manifest_digest"],
+    )  # fmt: skip
+    assert [("long-enough", 3, 12, 12)] * steps == [
+        (step["rule"], step["version"], step["documents_in"], step["documents_out"]) for step in made["steps"]
+    ]
+    assert made["split_digest"] == view.latest(kinds.SplitCreated).split_digest
     assert len(json.dumps(made)) < 1024
 
 
