@@ -201,7 +201,6 @@ def _hashed(
     w = eight[starts]
     w &= _FIRST[np.minimum(lengths, 8)]
     lettered = _lettered(w)
-    w += lengths.astype(_U)
     w *= _GOLDEN
     w ^= w >> _HALF
     rest, offset = np.flatnonzero((lengths > 8) & (lengths <= HASHED_WHOLE)), 8

@@ -21,7 +21,7 @@ AWKWARD = st.text(
 )
 
 
-@given(text=AWKWARD | st.text(max_size=40), mode=st.sampled_from(MODES))
+@given(text=AWKWARD | st.text(max_size=40) | st.text("a \n", max_size=6), mode=st.sampled_from(MODES))
 def test_fast_form_is_the_plain_one(text, mode):
     """The bytes that are compared are those of the normalised text."""
     assert normalised(text, mode).encode("utf-8", "surrogatepass") == normalised_bytes(text, mode)

@@ -146,6 +146,13 @@ def test_groups_are_what_exact_pairs_connect(tmp_path_factory, documents, data):
     assert len(expected) + len(set(expected.values())) == result.documents_in_pairs
 
 
+def test_a_later_document_joins_earlier_ones(tmp_path):
+    """Two documents that are not alike are one group if a third is like both, and the first of them is kept."""
+    chosen = Settings(threshold=0.5, shingle=1)
+    texts = ["a b c", "c d e", "x y z", "a b c d e"]
+    assert [(1, 0), (3, 0)] == list(found(tmp_path, texts, chosen).twins())
+
+
 def test_result_depends_on_neither_files_nor_memory(tmp_path):
     """One sketch or many with interleaved numbers, much memory or little: the same result to the last example."""
     texts = planted(6000, 20, 50, seed=5).texts

@@ -45,6 +45,7 @@ def sets(texts: list[str], k: int = 5) -> list[set[int]]:
             ["function", "(", "first", ",", "second", "){", "return", "(", "first", "+", "second", ")}"],
             id="a long run is cut at punctuation",
         ),
+        pytest.param(f"{'x' * 40} ({'y' * 40}", ["x" * 40, "(", "y" * 40], id="long runs side by side"),
         pytest.param("", [], id="nothing"),
     ],
 )
