@@ -337,6 +337,13 @@ def test_broken_parquet(content, documents, broken):
     assert (documents, broken) == told("x.parquet", content)
 
 
+def test_rows_behind_a_damaged_row_group():
+    """They keep their numbers."""
+    rows = [unit.line for unit in read("x.parquet", _middle()) if isinstance(unit, Text)]
+
+    assert [*range(1, 1001), *range(2001, 3001)] == rows
+
+
 def test_parquet_is_not_held_in_memory():
     """Row groups are read by batches: the units of a file come before its end was read."""
     content = parquet(ROWS, row_group_size=500, compression="none", use_dictionary=False)

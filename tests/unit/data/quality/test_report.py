@@ -45,7 +45,9 @@ def report(**changes) -> dict:
         ],
         "mixture_unit": "tokens", "languages": {"en": 90, "zh": 10}, "sensitive": {"email": 3}, "labels": None,
         "distributions": {"bytes": [0] * 5 + [40, 60] + [0] * 25 + [0, 0], "alphabetic_ratio": [5] * 20 + [2, 1]},
-        "thresholds": [{"id": "nul", "column": "nul", "min": None, "max": 0, "judged": 100, "beyond": 1, "source": "x"}],
+        "thresholds": [
+            {"id": "nul", "column": "nul", "min": None, "max": 0, "judged": 100, "beyond": 1, "source": "x"}
+        ],
         "contributors": {
             "cleanliness": {"rows": 1, "shards": [["a.jsonl", 1]], "domains": [["books", 1]], "more": 4}
         },
@@ -68,9 +70,11 @@ class Page(HTMLParser):
         self.feed(raw.decode())
 
     def handle_starttag(self, tag, attrs):
+        """Keep an element."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_data(self, data):
+        """Keep a text."""
         self.words.append(data)
 
 
@@ -87,13 +91,27 @@ def test_a_page_stands_for_itself():
     assert b"@import" not in style
     digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
     policies = [a["content"] for t, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
-    assert [f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"] == policies
+    assert [
+        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    ] == policies
     assert raw == render_page(report())
 
 
 @pytest.mark.parametrize(
     "place",
-    ["snapshot", "reason", "domain", "shard", "example", "threshold", "kind", "language", "benchmark", "error", "rule"],
+    [
+        "snapshot",
+        "reason",
+        "domain",
+        "shard",
+        "example",
+        "threshold",
+        "kind",
+        "language",
+        "benchmark",
+        "error",
+        "rule",
+    ],
 )
 def test_hostile_names_are_text(place):
     """Whatever a file, domain or rule is called, it stays text on the page, on one line."""
@@ -166,7 +184,9 @@ def test_every_rule_of_the_standard_has_words():
 
 def test_a_bar_of_one_is_seen():
     """The smallest count has a height, an empty one has none, and no count makes no picture."""
-    picture = charts.histogram([charts.Bin(label="a", count=10**9), charts.Bin(label="b", count=1)], title="t")
+    picture = charts.histogram(
+        [charts.Bin(label="a", count=10**9), charts.Bin(label="b", count=1)], title="t"
+    )
 
     assert ["90.0", "1.2"] == re.findall(r'class="bar".*?height="([\d.]+)"', picture)
     assert "" == charts.histogram([charts.Bin(label="a", count=0)], title="t")

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pretrain_archive.data.quality.aggregates import Plan, Summary, histogram, is_aggregate, summarise, total
+from pretrain_archive.data.quality.aggregates import Plan, Summary, is_aggregate, summarise, total
+from pretrain_archive.data.quality.columns import histogram
 from pretrain_archive.data.quality.expectations import Answer, strict, strict_number
 from pretrain_archive.data.quality.judging import gate_of
 from pretrain_archive.data.quality.suite import Limits, Rule, Threshold, Where
@@ -48,7 +49,8 @@ def test_profiles_differ_in_style_alone():
     text, code = (load_suite(profile=profile) for profile in ("text", "code"))
 
     assert text.rules == code.rules
-    by_group = [{g: {t.id for t in s.thresholds if t.group == g} for g in ("cleanliness", "style")} for s in (text, code)]
+    groups = ("cleanliness", "style")
+    by_group = [{g: {t.id for t in s.thresholds if t.group == g} for g in groups} for s in (text, code)]
     assert by_group[0]["cleanliness"] == by_group[1]["cleanliness"]
     assert not by_group[0]["style"] & by_group[1]["style"]
 
@@ -70,11 +72,13 @@ def test_a_policy_sets_limits_and_severities():
 
 def test_an_unknown_limit_is_refused():
     """A misspelt rule would judge nothing: it is an error that lists what can be set."""
-    with pytest.raises(InputError, match=r"is no rule of the suite \(got 'near_duplicate'\).*near_duplicates"):
+    with pytest.raises(
+        InputError, match=r"is no rule of the suite \(got 'near_duplicate'\).*near_duplicates"
+    ):
         Limits(by_rule={"near_duplicate": 0.3}).apply(load_suite())
 
 
-def test_flat_limits_of_a_policy_are_those_of_the_suite(tmp_path):
+def test_flat_limits_of_a_policy_are_those_of_the_suite():
     """What a policy without a quality section demands is what the gates are held against."""
     raw = (
         b"project = 'p'\n[people]\n" + b"".join(b"%s = 'a'\n" % n for n in (b"data_owner", b"model_owner",
@@ -100,7 +104,9 @@ def test_flat_limits_of_a_policy_are_those_of_the_suite(tmp_path):
         pytest.param("[[rule]]\nid = 'a'", "rule a has no gate", id="no gate"),
         pytest.param("[[rule]]\nid='a'\ngate='g'\ntable='x'\ntype='t'", "table is 'x'", id="unknown table"),
         pytest.param(
-            "[[rule]]\nid='a'\ngate='g'\ntable='documents'\ntype='t'\nlimt=1", "unknown key 'limt'", id="misspelt key"
+            "[[rule]]\nid='a'\ngate='g'\ntable='documents'\ntype='t'\nlimt=1",
+            "unknown key 'limt'",
+            id="misspelt key",
         ),
         pytest.param(
             "[[rule]]\nid='a'\ngate='g'\ntable='documents'\ntype='t'\nseverity='high'",
@@ -205,7 +211,8 @@ def test_parts_add_up_to_the_whole():
         Threshold(id="few", column="alphabetic_ratio", min=0.2, where=Where(column="bytes", min=1000)),
         Threshold(id="tokens", column="tokens", max=900, group="style"),
     )
-    plan = Plan(thresholds=thresholds, rules=(rule(id="big", kwargs={"max_value": 1 << 19}),), columns=frozenset(table.column_names))
+    rules = (rule(id="big", kwargs={"max_value": 1 << 19}),)
+    plan = Plan(thresholds=thresholds, rules=rules, columns=frozenset(table.column_names))
     whole = summarise(table, plan)
     parts = [summarise(table.slice(begin, 130), plan) for begin in range(0, 1000, 130)]
     merged = total(Summary.from_json(json.loads(json.dumps(part.to_json()))) for part in reversed(parts))

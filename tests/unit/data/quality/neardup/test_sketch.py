@@ -34,9 +34,14 @@ def test_file_appears_whole_at_the_end(tmp_path):
 def test_error_leaves_nothing(tmp_path):
     """A writer that is left by an error leaves the file that was there before, and no other."""
     before = write(tmp_path / "a.sketch").read_bytes()
-    with pytest.raises(RuntimeError), SketchWriter(tmp_path / "a.sketch", SETTINGS) as writer:
-        writer.add(1, "text")
-        raise RuntimeError
+
+    def fail():
+        with SketchWriter(tmp_path / "a.sketch", SETTINGS) as writer:
+            writer.add(1, "text")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert [("a.sketch", before)] == [(path.name, path.read_bytes()) for path in tmp_path.iterdir()]
 
 
