@@ -272,17 +272,18 @@ def test_a_file_that_crashes_its_reader(tmp_path, monkeypatch):
         b"050crash.txt": b"y",
     }
     root = write_tree(tmp_path / "in", files)
+    sound = scan_process.START
     monkeypatch.setattr(scan_process, "START", CRASHING)
     found = scan(shards(root), measures=PLAIN, work=tmp_path / "work", processes=2)
     told = [(f["path"], f["reason"]) for f in found.findings()]
     totals = found.totals
-    monkeypatch.undo()
-    again = scan(shards(root), measures=PLAIN, work=tmp_path / "work", processes=1)
+    monkeypatch.setattr(scan_process, "START", sound)
+    again = scan(shards(root), measures=PLAIN, work=tmp_path / "work", processes=2)
 
     reason = "its reader crashed on it, twice"
     assert [("020crash.txt", reason), ("050crash.txt", reason)] == told
     assert (60, 62, 2) == (totals.documents, totals.files, totals.not_read["crash"])
-    assert 62 == again.totals.documents
+    assert (62, 2) == (again.totals.documents, len(again.use))
 
 
 def test_a_file_that_cannot_be_read(corpus, tmp_path):
@@ -355,6 +356,16 @@ def test_an_oversized_text_has_a_row(tmp_path, monkeypatch):
     assert {"bytes": 11_000, "tokens": 2000, "words": None, "sensitive_email": None, "domain": "d"} == large
     assert (2, 2) == (small["tokens"], small["words"])
     assert [("oversized", "d/x.txt")] == [(f["kind"], f["path"]) for f in found.findings()]
+
+
+def test_what_a_killed_scan_was_writing_is_cleared(tmp_path):
+    """Half a result of a job that no longer exists is taken away by the next scan."""
+    root = write_tree(tmp_path / "in", {b"x.txt": b"words"})
+    found = scan(shards(root), measures=PLAIN, work=tmp_path / "work", processes=1)
+    (found.folder / "gone.parquet.tmp").write_bytes(b"PAR1")
+    scan(shards(root), measures=PLAIN, work=tmp_path / "work", processes=1)
+
+    assert [] == list(found.folder.glob("*.tmp"))
 
 
 def test_two_scans_in_one_folder(corpus, tmp_path):
