@@ -34,7 +34,9 @@ def quality_report(view: RunView, sources: Sources) -> Response:
     raw = _read(report.html_uri, sources)
     if f"sha256:{hashlib.sha256(raw).hexdigest()}" != report.html_digest:
         raise HTTPException(status_code=502)
-    return Response(raw, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": _policy(raw)})
+    return Response(
+        raw, media_type="text/html; charset=utf-8", headers={"Content-Security-Policy": _policy(raw)}
+    )
 
 
 def _read(uri: str, sources: Sources) -> bytes:
@@ -52,6 +54,4 @@ def _read(uri: str, sources: Sources) -> bytes:
 def _policy(raw: bytes) -> str:
     found = _STYLE.search(raw)
     digest = base64.b64encode(hashlib.sha256(found.group(1) if found else b"").digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-    )
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"

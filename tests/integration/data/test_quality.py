@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from tests.support.data_track import ACTOR, FOREIGN_NAMES, numbered, origin, write_tree
 
+from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.processing.applying import Applier, apply_steps
 from pretrain_archive.data.quality.asking import files_at
 from pretrain_archive.data.quality.check import Compared, check_quality, record_quality
 from pretrain_archive.data.quality.labels import read_definition
-from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.quality.suite import Limits
 from pretrain_archive.data.sources import resolve_source
 from pretrain_archive.domain.errors import InputError
@@ -322,7 +322,9 @@ def test_numbers_that_are_not_finite_fail_every_rule(tmp_path):
         {"type": "expect_column_values_to_be_between", "kwargs": {"column": "score", "min_value": -1e9}},
     ]
     (tmp_path / "rules.json").write_text(json.dumps(rules))
-    result = check_quality(None, path=tmp_path / "score.csv", limits=Limits(), suite_file=tmp_path / "rules.json")
+    result = check_quality(
+        None, path=tmp_path / "score.csv", limits=Limits(), suite_file=tmp_path / "rules.json"
+    )
     report = strict(json.dumps(result.report))
 
     assert [False] * 4 == [gate["passed"] for gate in report["gates"]]
@@ -346,7 +348,9 @@ def test_a_field_that_no_record_has_is_not_checked(tmp_path):
         {"type": "expect_column_values_to_be_between", "kwargs": {"column": "bytes", "min_value": 1}},
     ]
     (tmp_path / "rules.json").write_text(json.dumps(rules))
-    result = check_quality(None, path=tmp_path / "a.jsonl", limits=Limits(), suite_file=tmp_path / "rules.json")
+    result = check_quality(
+        None, path=tmp_path / "a.jsonl", limits=Limits(), suite_file=tmp_path / "rules.json"
+    )
 
     assert [(False, False), (True, True)] == [(g.passed, g.checked) for g in result.payload.gates]
     assert not result.payload.passed
@@ -387,7 +391,7 @@ def lines(texts, **fields) -> bytes:
 
 @pytest.mark.requirement("R045", "R061")
 def test_near_duplicates_and_contamination_are_counted_and_led_back(tmp_path):
-    """Documents nearly in a benchmark or twice in the data are counted apart, and the shard that holds them is named."""
+    """Documents nearly in a benchmark or twice in the data are counted apart, and their shards are named."""
     data = write_tree(
         tmp_path / "in",
         {
@@ -403,7 +407,9 @@ def test_near_duplicates_and_contamination_are_counted_and_led_back(tmp_path):
         result.payload.documents, result.payload.exact_duplicates, result.payload.near_duplicates,
         result.payload.contamination,
     )  # fmt: skip
-    assert ["benchmarks", "near_duplicates"] == sorted(result.payload.reason.removeprefix("failed: ").split(", "))
+    assert ["benchmarks", "near_duplicates"] == sorted(
+        result.payload.reason.removeprefix("failed: ").split(", ")
+    )
     blamed = result.report["contributors"]
     assert ([["web/b.jsonl", 5]], [["web", 5]]) == (
         blamed["near_duplicates"]["shards"], blamed["near_duplicates"]["domains"]
@@ -417,7 +423,8 @@ def test_near_duplicates_and_contamination_are_counted_and_led_back(tmp_path):
 @pytest.mark.parametrize(("unit", "observed"), [("tokens", 2 / 3), ("bytes", 200 / 1100)])
 def test_a_mixture_counts_tokens_or_bytes(tmp_path, unit, observed):
     """A domain that a record declares holds its share of the policy's unit; a domain of no declaration is told."""
-    data = write_tree(tmp_path, {b"a.jsonl": lines([("x " * 100)], domain="few") + lines(["y" * 18 + " "] * 0 + ["z" * 17 + " "] * 50, domain="long")})
+    few, long = lines(["x " * 100], domain="few"), lines(["z" * 17 + " "] * 50, domain="long")
+    data = write_tree(tmp_path, {b"a.jsonl": few + long})
     quality = Quality(mixture_unit=unit, limits={"mixture_undeclared": 0.1})
     limits = Limits(mixture=(("few", observed, 0.001),), by_rule=quality.limits)
     result = check_quality(None, path=data, limits=limits, quality=quality)
@@ -430,7 +437,8 @@ def test_a_mixture_counts_tokens_or_bytes(tmp_path, unit, observed):
 def test_sensitive_content_is_counted_by_kind(tmp_path):
     """Addresses are advice, a secret stops the data; neither stands in the report."""
     key = "ghp_" + "".join(random.Random(5).choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJ0123456789", k=36))
-    root = write_tree(tmp_path, CLEAN | {b"x/%d.txt" % n: b"write to someone%d@mail-of-mine.net" % n for n in range(25)})
+    letters = {b"x/%d.txt" % n: b"write to someone%d@mail-of-mine.net" % n for n in range(25)}
+    root = write_tree(tmp_path, CLEAN | letters)
     advice = check_quality(None, path=root, limits=Limits())
     (root / "x" / "key.txt").write_text(f"token = '{key}'")
     blocked = check_quality(None, path=root, limits=Limits())
@@ -446,7 +454,8 @@ def test_sensitive_content_is_counted_by_kind(tmp_path):
 
 def test_labels_are_held_against_their_definition(tmp_path):
     """A label that the definition does not know fails; without a definition nothing is asked, and that is told."""
-    data = write_tree(tmp_path, {b"a.jsonl": lines(map(words, range(9)), label="good") + lines([words(9)], label="odd")})
+    good, odd = lines(map(words, range(9)), label="good"), lines([words(9)], label="odd")
+    data = write_tree(tmp_path, {b"a.jsonl": good + odd})
     definition = read_definition(b"name='l'\nversion='1'\n[labels]\ngood='fine'\n", name="l.toml")
     held = check_quality(None, path=data, limits=Limits(), compared=Compared(labels=definition))
     free = check_quality(None, path=data, limits=Limits())
@@ -459,7 +468,9 @@ def test_labels_are_held_against_their_definition(tmp_path):
 @pytest.mark.parametrize(("declared", "passed"), [("en", True), ("de", False)])
 def test_a_declared_language_is_checked(tmp_path, declared, passed):
     """Documents in another language than they declare are counted."""
-    text = "The wind of the north and the sun were arguing about which of them was the stronger one of the two. "
+    text = (
+        "The wind of the north and the sun were arguing about which of them was the stronger one of the two. "
+    )
     data = write_tree(tmp_path, {b"a.jsonl": lines([text + str(n) for n in range(20)], language=declared)})
     result = check_quality(None, path=data, limits=Limits())
 
@@ -484,7 +495,10 @@ def test_what_moved_since_the_parent(files, snap, tmp_path):
     first = check_quality(files, snapshot=snap(files, root), limits=Limits(max_unclean_rate=1))
     write_tree(root, {b"late/%d.txt" % n: b"\x01 control %d" % n for n in range(10)})
     second = check_quality(
-        files, snapshot=snap(files, root), limits=Limits(max_unclean_rate=1), compared=Compared(before=first.report)
+        files,
+        snapshot=snap(files, root),
+        limits=Limits(max_unclean_rate=1),
+        compared=Compared(before=first.report),
     )
     moved = {one["name"]: one for one in second.report["moved"]["gates"]}
 
@@ -511,7 +525,9 @@ def test_training_documents_in_the_validation_part(tmp_path):
 def test_a_killed_check_goes_on(tmp_path):
     """With a working folder a second check takes over what was measured and says the same."""
     root = write_tree(tmp_path / "in", CLEAN)
-    first, second = (check_quality(None, path=root, limits=Limits(), work=tmp_path / "work") for _ in range(2))
+    first, second = (
+        check_quality(None, path=root, limits=Limits(), work=tmp_path / "work") for _ in range(2)
+    )
 
     assert first.payload == second.payload
     assert list((tmp_path / "work" / "scan").rglob("*.parquet"))

@@ -93,4 +93,4 @@ def files_at(place: str | bytes | os.PathLike[str] | Tree, chosen: Filter) -> tu
 
 
 def _opened(path: bytes) -> BinaryIO:
-    return open(path, "rb")  # noqa: PTH123, SIM115 - the reader closes it
+    return open(path, "rb")  # noqa: PTH123 - the reader closes it

@@ -69,8 +69,9 @@ class Compared:
     """What the data are held against beside the suite's limits.
 
     ``others`` are sets that must not be in the data and ``parent`` is an earlier version, each as a function that lists
-    its files; ``validation`` is the part that the data hold out; ``before`` is the report of that version; ``labels`` define what the data's label field may say. ``numbers`` are aggregates that were counted elsewhere (labels,
-    their review) and ``present`` what rules may need because of them.
+    its files; ``validation`` is the part that the data hold out; ``before`` is the report of the earlier version;
+    ``labels`` define what the data's label field may say. ``numbers`` are aggregates that were counted elsewhere and
+    ``present`` what rules may need because of them.
     """
 
     others: Mapping[str, Source] | None = None
@@ -95,7 +96,7 @@ def check_quality(
     exclude: Sequence[str] = (),
     suite_file: Path | None = None,
     quality: Quality | None = None,
-    compared: Compared = Compared(),  # noqa: B008 - frozen
+    compared: Compared = Compared(),
     language: str = "en",
     work: Path | None = None,
     progress: Progress | None = None,
@@ -136,7 +137,8 @@ def check_quality(
     )
     with _folder(work) as folder:
         inputs = Inputs(
-            shards=shards, measures=measures_of(settings, compared.label_field), suite=suite, work=folder, others=others,
+            shards=shards, measures=measures_of(settings, compared.label_field), suite=suite, work=folder,
+            others=others,
             parent=compared.parent, validation=compared.validation, progress=progress, master=settings.spark_master,
         )  # fmt: skip
         report, validation = _judged(inputs, asked, compared.before)

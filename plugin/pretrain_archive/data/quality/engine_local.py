@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.quality.aggregates import Plan, Summary, beyond, summarise, total
+from pretrain_archive.data.quality.aggregates import Plan, Summary, summarise, total
+from pretrain_archive.data.quality.columns import beyond
 from pretrain_archive.data.quality.facts import EXAMPLES, Facts, Inputs
 from pretrain_archive.data.quality.fields import field_batches
 from pretrain_archive.data.quality.judge_local import LocalJudge

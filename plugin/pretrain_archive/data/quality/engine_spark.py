@@ -9,12 +9,13 @@ duplicates are searched in the same sketch files by the driver, in memory that a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.quality.aggregates import Plan, Summary, summarise, total, with_faults
+from pretrain_archive.data.quality.aggregates import Plan, Summary, summarise, total
+from pretrain_archive.data.quality.columns import with_faults
 from pretrain_archive.data.quality.engine_local import blame_findings, facts_of, listed, plan_of, unclean
 from pretrain_archive.data.quality.expectations import Answer, Validator
 from pretrain_archive.data.quality.facts import EXAMPLES, Facts, Inputs
@@ -71,7 +72,7 @@ def measure_spark(inputs: Inputs) -> Iterator[tuple[Facts, Plan]]:
 
 
 class SparkJudge(LocalJudge):
-    """Judges rules over documents with Great Expectations' Spark data source; one row of aggregates as on one machine."""
+    """Judges rules over documents with Great Expectations' Spark data source, all else as on one machine."""
 
     def __init__(self, frame: DataFrame, plan: Plan, documents: Documents, inputs: Inputs) -> None:
         super().__init__(documents.batches, plan, fields=field_batches(inputs.shards))
@@ -89,9 +90,11 @@ class SparkJudge(LocalJudge):
         for where, asked in by_condition(rules).items():
             chosen = table
             if where is not None:
-                low = F.lit(True) if where.min is None else F.col(where.column) >= where.min
-                high = F.lit(True) if where.max is None else F.col(where.column) <= where.max
-                chosen = table.filter(low & high)
+                column = F.col(where.column)
+                # As on one machine: a missing value is not within.
+                chosen = table.filter(column.isNotNull() & ~F.isnan(column.cast("double")))
+                chosen = chosen if where.min is None else chosen.filter(column >= where.min)
+                chosen = chosen if where.max is None else chosen.filter(column <= where.max)
             names = sorted({rule.column for rule in asked if rule.column}) or table.columns[:1]
             on_spark.validate(asked, chosen.select(*names), answers)
         table.unpersist()
@@ -140,7 +143,7 @@ def _exact(frame: DataFrame, documents: Documents, examples: Examples) -> DataFr
     return duplicates
 
 
-def _alike(
+def _alike(  # noqa: PLR0917 - what is compared, and where it is told
     spark: SparkSession,
     frame: DataFrame,
     documents: Documents,

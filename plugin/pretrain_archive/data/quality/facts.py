@@ -28,7 +28,8 @@ class Inputs:
     """What is measured: the data's files, the measures and the suite that asks for them, and sets to compare with.
 
     ``others`` are sets by name whose documents must not be in the data (benchmarks); ``parent`` is an earlier version
-    to compare with; ``validation`` is the part of the data that is held out. ``work`` is a folder of this check alone; what a killed check left there is taken over.
+    to compare with; ``validation`` is the part of the data that is held out. ``work`` is a
+    folder of this check alone; what a killed check left there is taken over.
     """
 
     shards: Source

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.quality.aggregates import Plan, within, with_faults
+from pretrain_archive.data.quality.aggregates import Plan
+from pretrain_archive.data.quality.columns import with_faults, within
 from pretrain_archive.data.quality.expectations import Answer, Validator
 from pretrain_archive.data.quality.suite import Rule, Where
 
@@ -43,7 +44,7 @@ class LocalJudge:
             self.judge_documents(documents, validator, answers)
         if self._fields is not None:
             self._judge([rule for rule in asked if rule.table == "fields"], self._fields, validator, answers)
-        return {name: answer for name, answer in answers.items() if answer.results}
+        return answers
 
     def judge_documents(
         self, rules: Sequence[Rule], validator: Validator, answers: dict[str, Answer]

@@ -40,6 +40,8 @@ def gate_of(rule: Rule, answer: Answer | None, reason: str = "") -> dict[str, An
         error = answer.error if answer is not None else ""
         reason = reason or ("not_judged" if error else "not_measured")
         return gate | {"reason": reason, "error": error, "detail": error or WORDS[reason]}
+    if not answer.results:
+        return gate | {"reason": "nothing_matched", "detail": WORDS["nothing_matched"]}
     if rule.rows:
         return gate | _of_rows(rule, answer)
     observed = strict_number(answer.observed)
@@ -93,7 +95,7 @@ def _of_rows(rule: Rule, answer: Answer) -> dict[str, Any]:
         "missing": answer.missing,
     }
     if not answer.judged:
-        return found | {"reason": "nothing_matched", "detail": WORDS["nothing_matched"]}
+        return {"reason": "nothing_matched", "detail": WORDS["nothing_matched"]}
     mostly = float(rule.arguments().get("mostly", 1.0))
     detail = f"{answer.unexpected} of {answer.judged} rows"
     if answer.missing:

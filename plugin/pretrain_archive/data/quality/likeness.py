@@ -72,7 +72,7 @@ def find_near(
 
 
 def near_report(found: NearDuplicates, exact: int) -> dict[str, Any]:
-    """What a report tells of near duplicates; documents that equal an earlier one byte by byte are left to the exact."""
+    """What a report tells of near duplicates; documents that equal an earlier one byte by byte are not among them."""
     told = found.to_json()
     told.pop("examples")
     bars = told.pop("histogram")

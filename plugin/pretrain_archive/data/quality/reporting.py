@@ -1,4 +1,4 @@
-"""The report of a check as plain JSON: gates, counts, distributions, where faults lie, what moved, what was not checked.
+"""The report of a check as plain JSON: gates, counts, distributions, where faults lie, what moved, what was left out.
 
 It holds no text of the data and no time: the same data under the same suite give the same report.
 """
@@ -143,7 +143,7 @@ def report_of(
     suite = asked.suite.to_dict()
     passed, reason = verdict(facts, gates)
     summary = facts.summary
-    unasked = [*unasked, *_not_looked_at(facts, asked, gates)]
+    unasked = [*unasked, *_not_looked_at(asked)]
     return {
         "format": FORMAT,
         "snapshot": asked.about,
@@ -279,7 +279,7 @@ def _top(counter: Mapping[str, int]) -> list[list[Any]]:
     ]
 
 
-def _not_looked_at(facts: Facts, asked: Asked, gates: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _not_looked_at(asked: Asked) -> list[dict[str, str]]:
     """Families of the standard that no rule asked, so that a short suite does not look like a whole one."""
     families = {rule.gate for rule in asked.suite.rules}
     missing = []

@@ -31,7 +31,7 @@ DERIVED = {
     "language_known": ("language_found", "language_score"),
     "language_mismatch": ("language", "language_found", "language_score"),
 }
-"""Columns that follow from others of a document: the language where it is sure, and whether it is not the declared one."""
+"""Columns that follow from others: the language where it is sure, and whether it is not the declared one."""
 
 MARKS = ("duplicate", "near_duplicate", "contaminated")
 

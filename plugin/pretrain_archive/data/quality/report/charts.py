@@ -72,7 +72,9 @@ def histogram(bins: Sequence[Bin], *, title: str, marks: Sequence[float] = ()) -
 def bar(share: float, *, kind: str = "", low: float | None = None, high: float | None = None) -> str:
     """A horizontal bar of a share (0 to 1), with the range from ``low`` to ``high`` that it should end in."""
     width = max(0.0, min(1.0, share)) * BAR_WIDTH
-    shown = f'<rect class="fill {escape(kind, quote=True)}" width="{max(width, 1.0 if share > 0 else 0):.1f}" height="8" y="3" rx="1.5"/>'
+    width = max(width, 1.0 if share > 0 else 0)
+    name = escape(kind, quote=True)
+    shown = f'<rect class="fill {name}" width="{width:.1f}" height="8" y="3" rx="1.5"/>'
     allowed = ""
     if low is not None and high is not None:
         start, end = (max(0.0, min(1.0, value)) * BAR_WIDTH for value in (low, high))
@@ -100,7 +102,7 @@ def _begin(label: str) -> str:
 
 
 def _power(number: int, *, last: bool) -> str:
-    """What the bin of that number holds: 0, 1, 2–3, 4–7 …"""
+    """What the bin of that number holds: 0, 1, 2–3, 4–7 and so on."""
     if number == 0:
         return "0"
     begin = 1 << (number - 1)

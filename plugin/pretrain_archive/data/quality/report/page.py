@@ -167,7 +167,11 @@ def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
 def _declared(gate: Mapping[str, Any]) -> str:
     """The range that a mixture declares, as shares for people."""
     share, _, tolerance = str(gate["limit"]).partition(" ± ")
-    return f"{percent(float(share))} ± {percent(float(tolerance))}" if tolerance and gate["form"] == "share" else ""
+    return (
+        f"{percent(float(share))} ± {percent(float(tolerance))}"
+        if tolerance and gate["form"] == "share"
+        else ""
+    )
 
 
 def _histograms(report: Mapping[str, Any]) -> list[dict[str, Any]]:

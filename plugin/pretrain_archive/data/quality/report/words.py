@@ -1,7 +1,5 @@
 """Words of the report in English and simplified Chinese."""
 
-# ruff: noqa: E501 - one entry, one line
-
 from __future__ import annotations
 
 Pair = tuple[str, str]
