@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from pretrain_archive.data import layout
 from pretrain_archive.data.building import REMOTE_THREADS
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import Progress, hash_stream, in_order
+from pretrain_archive.data.hashing import Progress, expect, hash_stream, in_order
 from pretrain_archive.data.listing import Listing
 from pretrain_archive.data.manifest import PINNED, Entry, Header, read_entries, read_header
 from pretrain_archive.data.merging import merge
@@ -122,6 +122,8 @@ def verify_snapshot(
         drawn = sample.drawn(total) if sample else repeat(True)  # noqa: FBT003 - every file
         compared = _live(store, snapshot, source_root, drawn) if live else _stored(store, snapshot, drawn)
         files = size = 0
+        if sample is None:
+            expect(progress, snapshot.file_count, snapshot.total_bytes)
         for finding, count in compared:
             if finding is None and count is None:
                 continue

@@ -18,7 +18,7 @@ from typing import Any
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import Progress
+from pretrain_archive.data.hashing import Progress, expect
 from pretrain_archive.data.quality.asking import (
     Source,
     asked_suite,
@@ -116,6 +116,7 @@ def check_quality(
     if snapshot is not None and store is not None:
         subject = snapshot_ref(snapshot)
         about = f"{subject.id}@{subject.version}"
+        expect(progress, snapshot.file_count, snapshot.total_bytes)
         shards: Source = partial(_of_snapshot, read_from or store, snapshot, source_root)
     else:
         chosen = Filter(include=tuple(include), exclude=tuple(exclude))
