@@ -113,25 +113,25 @@ def test_memory_of_the_process_follows_the_setting(tmp_path):
     assert peaks[1] - peaks[0] < 6 << 20
 
 
-@pytest.fixture
-def divided(store, ledger, snap, tmp_path):
+@pytest.fixture(params=["copy", "reference"])
+def divided(request, files, ledger, snap, tmp_path):
     """A snapshot with lists and plain files, split; some validation texts have near twins among the training ones."""
     texts = planted(600, 30, 60, seed=24, share=0.5).texts
-    files = {b"list.jsonl": jsonl(texts[:400])} | {
+    tree = {b"list.jsonl": jsonl(texts[:400])} | {
         b"p/%03d.txt" % n: texts[n].encode() for n in range(400, 600)
     }
-    snapshot = snap(store, write_tree(tmp_path / "in", files))
+    snapshot = snap(files, write_tree(tmp_path / "in", tree), mode=request.param)
     split = create_split(
-        store, ledger, snapshot=snapshot, seed=3, validation_fraction=0.2, actor=ACTOR, origin=origin()
+        files, ledger, snapshot=snapshot, seed=3, validation_fraction=0.2, actor=ACTOR, origin=origin()
     )
     return texts, split
 
 
 @pytest.mark.requirement("R043", "R044")
-def test_train_against_validation(divided, store, ledger, tmp_path):
+def test_train_against_validation(divided, files, ledger, tmp_path):
     """Validation documents with near twins in training are told by place; equal ones are on one side."""
     texts, split = divided
-    parts = [side(f"corpus@1#{part}", lambda: store, lambda: ledger) for part in ("train", "validation")]
+    parts = [side(f"corpus@1#{part}", lambda: files, lambda: ledger) for part in ("train", "validation")]
     found = compare(*parts, NEAR, Grams(), work=tmp_path)
     assert (split.train_documents, split.validation_documents) == (
         found.twins.left_documents,

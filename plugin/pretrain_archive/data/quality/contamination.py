@@ -209,8 +209,6 @@ def _no_word(char: str) -> bool:
 
 
 def _grams(units: Units, size: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The hashes of all runs of ``size`` units, and whose they are; a text with fewer has none."""
+    """The hashes of all runs of ``size`` units, and whose they are; a text with fewer has one that no run equals."""
     hashes, counts = windows(units, size)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    whole = (np.diff(units.first) >= size)[owner]
-    return hashes[whole], owner[whole]
+    return hashes, np.repeat(np.arange(len(counts)), counts)
