@@ -84,7 +84,7 @@ def check(  # noqa: PLR0917 - typer passes options by name
         "benchmarks": {**settings.benchmarks, **_named(benchmark or ())} or None,
     }
     settings = settings.model_copy(update={k: v for k, v in changes.items() if v is not None})
-    chosen = {"include": include or (), "exclude": exclude or ()}
+    chosen: tuple[Sequence[str], Sequence[str]] = (include or (), exclude or ())
     with hashing_progress("checking") as progress:
         found = _check(
             source, store, chosen,
@@ -95,7 +95,9 @@ def check(  # noqa: PLR0917 - typer passes options by name
     answer(found.to_json(), _lines(found), as_json=as_json, code=OK if found.payload.passed else FINDING)
 
 
-def _check(source: str, store: str, chosen: dict[str, Sequence[str]], **asked: Any) -> QualityResult:
+def _check(
+    source: str, store: str, chosen: tuple[Sequence[str], Sequence[str]], **asked: Any
+) -> QualityResult:
     from pretrain_archive.commands.snapshot import open_store  # noqa: PLC0415
     from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
     from pretrain_archive.data.quality.check import check_quality  # noqa: PLC0415
@@ -103,16 +105,16 @@ def _check(source: str, store: str, chosen: dict[str, Sequence[str]], **asked: A
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
 
     kept = open_store(store) if store else None
+    include, exclude = chosen
     if not Path(source).exists() and (
         source.startswith("snapshot:") or ("@" in source and "://" not in source)
     ):
         kept = kept or open_store("")
         return check_quality(kept, snapshot=open_version(kept, *parse_snapshot(source)), **asked)
     if Path(source).exists():
-        return check_quality(kept, path=source, **chosen, **asked)
+        return check_quality(kept, path=source, include=include, exclude=exclude, **asked)
     resolved = resolve_source(source)
-    include = chosen["include"] or resolved.include
-    exclude = [*resolved.exclude, *chosen["exclude"]]
+    include, exclude = include or resolved.include, [*resolved.exclude, *exclude]
     return check_quality(kept, path=resolved.tree, include=include, exclude=exclude, **asked)
 
 

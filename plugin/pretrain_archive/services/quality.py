@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -136,6 +137,6 @@ def _validation(store: ObjectStore, split: SplitCreated | None, snapshot: Snapsh
         for entry in read_split(store, split):
             if entry.split == "validation":
                 key = blob_key(entry.sha256)
-                yield Shard(path=entry.path, size=entry.size, open=lambda key=key: store.open(key))
+                yield Shard(path=entry.path, size=entry.size, open=partial(store.open, key))
 
     return files

@@ -54,4 +54,5 @@ def _read(uri: str, sources: Sources) -> bytes:
 def _policy(raw: bytes) -> str:
     found = _STYLE.search(raw)
     digest = base64.b64encode(hashlib.sha256(found.group(1) if found else b"").digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+    own = f"default-src 'none'; style-src 'sha256-{digest}'"
+    return f"{own}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"

@@ -16,7 +16,7 @@ from pretrain_archive.data.quality.suite import Rule, Threshold
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
     Mask = NDArray[np.bool_]
@@ -228,7 +228,7 @@ def _sensitive(table: pa.Table, made: Summary) -> None:
 def _tally(table: pa.Table, name: str, mask: Mask | None) -> dict[str, int]:
     """How often each value of a text column stands in the rows of ``mask``."""
     import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
     column = table[name] if mask is None else table[name].filter(pa.array(mask))
     counted = pc.value_counts(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)

@@ -12,7 +12,7 @@ from pretrain_archive.data.quality.suite import Rule, Threshold, Where
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def _judged(table: pa.Table, threshold: Threshold) -> tuple[Mask, Mask]:
 def failing(table: pa.Table, rule: Rule) -> Mask | None:
     """Which rows fail a rule over rows, to say where they lie; None for expectations of another form."""
     import numpy as np  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
+    import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if not rule.rows or rule.column not in table.column_names:
         return None

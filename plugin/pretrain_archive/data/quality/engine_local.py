@@ -110,12 +110,14 @@ def listed(found: Scan) -> Examples:
 
 def unclean(documents: Documents, plan: Plan) -> list[dict[str, Any]]:
     """The first unclean documents: where they are, and which thresholds they break."""
+    import numpy as np  # noqa: PLC0415
+
     thresholds = [one for one in plan.usable() if one.group == "cleanliness"]
     names = {one.column for one in thresholds} | {one.where.column for one in thresholds if one.where}
     made: list[dict[str, Any]] = []
     for table in documents.batches(sorted({"path", "line"} | names)):
         broken = {one.id: beyond(table, one) for one in thresholds}
-        for row in sum(broken.values()).nonzero()[0]:
+        for row in np.flatnonzero(np.any(list(broken.values()), axis=0)):
             place = table.slice(int(row), 1).select(["path", "line"]).to_pylist()[0]
             reasons = [name for name, mask in broken.items() if mask[row]]
             made.append({"file": place["path"], "line": place["line"], "reasons": reasons})

@@ -187,7 +187,7 @@ def _summary(frame: DataFrame, plan: Plan) -> Summary:
 
     names = plan.names()
 
-    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415
 
         made = total(summarise(_derived(pa.Table.from_batches([batch]), names), plan) for batch in batches)
@@ -211,7 +211,7 @@ def _judged(frame: DataFrame, plan: Plan, rules: Sequence[Rule], needed: Sequenc
     types = dict(frame.dtypes) | {name: "int" for name in wanted if name.startswith("faults_")}
     types |= {"language_known": "string", "language_mismatch": "tinyint"}
 
-    def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa  # noqa: PLC0415
 
         for batch in batches:

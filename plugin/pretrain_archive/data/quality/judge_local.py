@@ -11,7 +11,7 @@ from pretrain_archive.data.quality.expectations import Answer, Validator
 from pretrain_archive.data.quality.suite import Rule, Where
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import pyarrow as pa  # type: ignore[import-untyped]
 
 Batches = Callable[[Sequence[str]], Iterator["pa.Table"]]
 """Named columns of all documents, batch by batch."""
@@ -29,7 +29,7 @@ class LocalJudge:
 
     def __call__(self, rules: Sequence[Rule], aggregates: Mapping[str, float]) -> dict[str, Answer]:
         """Answers by rule id; a rule whose column is in no table has none."""
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
+        import pandas as pd  # noqa: PLC0415
 
         validator = Validator("pandas")
         answers = {

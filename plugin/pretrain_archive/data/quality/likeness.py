@@ -94,7 +94,9 @@ def compared(
     settings = inputs.measures.near_duplicates
     if settings is None:
         return None, {}, []
-    told, marks, numbers = [], [], {}
+    told: list[dict[str, Any]] = []
+    marks: list[Iterable[int]] = []
+    numbers: dict[str, float] = {}
     for place, (name, shards) in enumerate(inputs.others.items()):
         folder = inputs.work / f"set-{place}"
         other = scan(shards(), measures=_sketched(inputs), work=folder / "scan")
@@ -148,7 +150,7 @@ def held_out(
 
 def _rows_of(documents: Documents, wanted: Mapping[bytes, int]) -> dict[bytes, list[int]]:
     """The rows of the data whose text has one of these digests."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415
     import pyarrow.compute as pc  # type: ignore[import-untyped]  # noqa: PLC0415
 
     known = pa.array(list(wanted), pa.binary(16))

@@ -76,7 +76,7 @@ def labels_of(facts: Facts, asked: Asked) -> LabelCheck | None:
     """How the labels of the data stand to their definition, None without one."""
     if asked.labels is None:
         return None
-    counts: dict[str | None, int] = dict(facts.summary.labels)
+    counts: dict[str | None, int] = {label: count for label, count in facts.summary.labels.items()}  # noqa: C416 - None is a key too
     counts[None] = facts.documents - sum(facts.summary.labels.values())
     return check_labels(asked.labels, counts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ def measure_jobs(spark: SparkSession, inputs: Inputs) -> Scan:
     if not jobs:
         return Scan(folder=folder, names=(), measures=measures)
 
-    def measured(part: Iterator[Job]) -> Iterator[tuple[int, str, int, int]]:
+    def measured(part: Iterable[Job]) -> Iterator[tuple[int, str, int, int]]:
         for job in part:
             yield measure_job(job, measures, folder)
 
