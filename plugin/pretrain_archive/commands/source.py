@@ -99,8 +99,8 @@ def register(  # noqa: PLR0917 - typer passes options by name
         authorisation=authorisation, usage_scope=usage_scope, origin_class=origin_class, owner=owner,
         responsible=responsible, collected_at=collected_at or None, masking=masking or None,
         applicable_tasks=task or [], access_identity=identity or found.identity or None,
-        access_granted_at=granted_at or None, access_revoked_at=ends_at or None, actor=caller.actor, origin=caller.origin,
-        stream=source_stream(source_id(name.strip(), found.uri)),
+        access_granted_at=granted_at or None, access_revoked_at=ends_at or None,
+        actor=caller.actor, origin=caller.origin, stream=source_stream(source_id(name.strip(), found.uri)),
     )  # fmt: skip
     answer(payload.to_json(), [f"{payload.source_id}  {plain(payload.name)}  {plain(payload.licence)}"],
            as_json=as_json)  # fmt: skip
