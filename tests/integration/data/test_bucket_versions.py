@@ -11,12 +11,15 @@ from tests.support.buckets import (
     Meddled,
     entries_of,
     keep_versions,
+    manifest,
     put,
     tree,
 )
 from tests.support.data_track import ACTOR, origin
 
 from pretrain_archive.data.materialise import materialise
+from pretrain_archive.data.parts import hash_part, merge_parts
+from pretrain_archive.data.planning import make_plan
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.snapshots import versions
 from pretrain_archive.data.splits import create_split
@@ -155,3 +158,32 @@ def test_a_training_program_gets_the_pinned_bytes(s3, refer, files, tmp_path, pi
             assert row["sha256"] == "sha256:" + hashlib.file_digest(stream, "sha256").hexdigest()
         assert row["location"].startswith(str(tmp_path / "work/documents"))
     assert outside == {path for path in tmp_path.rglob("*") if "work" not in path.parts}
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["unversioned", "versioned"])
+def test_parts_of_a_bucket_give_the_manifest_of_the_whole(s3, files, pinned):
+    """Hashed in parts by the listing of the plan: same digest; what is written in between is named at the merge."""
+    if pinned:
+        keep_versions(s3)
+    put(s3, {f"k/{number:02d}": b"%d" % number for number in range(10)})
+    wish = {"name": "corpus", "mode": "reference", "include": [], "exclude": []}
+    plan = make_plan(files, tree(s3), wish, stream="data/corpus", parts=3, step_files=2)
+    for number in range(1, len(plan.parts) + 1):
+        hash_part(files, plan, number, tree(s3))
+
+    with merge_parts(files, plan, tree(s3)).file as merged:
+        merged.seek(0)
+        assert manifest(tree(s3)) == merged.read()
+    put(s3, {"k/05": b"6"})
+    with pytest.raises(SourceChangedError, match="k/05"):
+        merge_parts(files, plan, tree(s3))
+
+
+def test_stamps_are_not_taken_from_a_bucket(s3, snap, files, tmp_path):
+    """Where only ETag and time say that an object is the same, it is read again."""
+    put(s3, {"a": b"words"})
+    for _ in range(2):
+        made = snap(files, tree(s3), stamps=tmp_path / "stamps")
+
+    assert (1, True) == (made.version, made.unchanged)
+    assert "every byte of 1 files read" in made.check
