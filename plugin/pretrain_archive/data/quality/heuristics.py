@@ -82,7 +82,7 @@ _STOP_WORDS = (" the ", " be ", " to ", " of ", " and ", " that ", " have ", " w
 _STOP_CHARACTERS = ("的", "了", "是", "在", "和", "有", "不", "这")
 _BULLETS = ("•", "‣", "▶", "◀", "◦", "■", "□", "▪", "▫", "●", "○", "·", "- ", "* ", "– ", "— ")
 _ELLIPSES = ("...", "…")
-_ENDS = (".", "!", "?", '"', "'", "。", "！", "？", "”", "’", "」", "』", "…")
+_ENDS = frozenset({".", "!", "?", '"', "'", "。", "！", "？", "”", "’", "」", "』", "…"})
 # Bytes that neither belong to an ASCII letter nor part words.
 _NO_LETTER = bytes(
     set(range(0x80)) - set(b" \t\n\v\f\r\x1c\x1d\x1e\x1f") - {*range(0x41, 0x5B), *range(0x61, 0x7B)}
@@ -109,13 +109,15 @@ def measure(text: str, raw: bytes) -> tuple[float | int | bool, ...]:
     number = len(words)
     spaced = " ".join(words)
     characters = len(spaced) - number + 1
+    ellipses = text.count("...") + text.count("…")
     lines = list(filter(None, map(str.strip, text.split("\n"))))
     return (
         number,
         characters / number,
         text.count("#") / number,
-        (text.count("...") + text.count("…")) / number,
-        *_line_starts_and_ends(lines),
+        ellipses / number,
+        sum([line.startswith(_BULLETS) for line in lines]) / len(lines),
+        sum([line.endswith(_ELLIPSES) for line in lines]) / len(lines) if ellipses else 0.0,
         _with_letter(text, raw, words) / number,
         _stop_words(spaced),
         *_duplicates(lines),
@@ -123,8 +125,8 @@ def measure(text: str, raw: bytes) -> tuple[float | int | bool, ...]:
         *_grams(words, characters),
         "orem ipsum" in text and "lorem ipsum" in text.lower(),
         text.count("{") + text.count("}"),
-        sum([line.endswith(_ENDS) for line in lines]) / len(lines),
-        sum([len(line) <= SHORT_LINE for line in lines]) / len(lines),
+        sum(map(_ENDS.__contains__, [line[-1] for line in lines])) / len(lines),
+        sum(map(SHORT_LINE.__ge__, map(len, lines))) / len(lines),
         text.count("\n") / number,
         0 if text.isascii() else text.count("\ufffd"),
     )
@@ -133,12 +135,6 @@ def measure(text: str, raw: bytes) -> tuple[float | int | bool, ...]:
 def _blank(text: str) -> tuple[float | int | bool, ...]:
     empty: dict[str, float | int | bool] = {"int32": 0, "bool": False, "float32": 0.0}
     return (*[empty[kind] for kind in COLUMNS.values()][:-1], text.count("\ufffd"))
-
-
-def _line_starts_and_ends(lines: Sequence[str]) -> tuple[float, float]:
-    number = len(lines)
-    bullets = sum([line.startswith(_BULLETS) for line in lines])
-    return bullets / number, sum([line.endswith(_ELLIPSES) for line in lines]) / number
 
 
 def _with_letter(text: str, raw: bytes, words: Sequence[str]) -> int:
