@@ -127,7 +127,8 @@ def _access(action: str, name: str, identity: str, at: str, reason: str, *, as_j
     from pretrain_archive.services.withdrawing import record_access  # noqa: PLC0415
 
     source, caller = _find(name), _caller(f"source_{action}")
-    fact = record_access(services.open_ledger(), caller, source, action=action, identity=identity, at=at, reason=reason)  # fmt: skip
+    told = {"action": action, "identity": identity, "at": at, "reason": reason}
+    fact = record_access(services.open_ledger(), caller, source, **told)
     line = (
         f"{plain(source.name)}: {action} to {plain(fact.identity)} at {fact.at}, recorded by {plain(fact.by)}"
     )
