@@ -76,7 +76,7 @@ class BucketTree:
         self.bucket = bucket
         self.address = address
         self._last = threading.local()
-        self._single = bool(address.prefix) and not address.prefix.endswith(b"/")
+        self.single = bool(address.prefix) and not address.prefix.endswith(b"/")
 
     @classmethod
     def at(cls, bucket: SourceBucket, address: Address) -> Self:
@@ -104,7 +104,7 @@ class BucketTree:
     def list(self, chosen: Filter) -> Iterator[Listed]:
         """See :meth:`Tree.list`."""
         prefix = self.address.prefix
-        if self._single:
+        if self.single:
             seen = next(self.bucket.list(prefix), None)
             if seen is None or seen.key != prefix:
                 raise SourceError(f"source {self.uri}: is not there.", hint="Check the address.")
@@ -133,7 +133,7 @@ class BucketTree:
         return io.BytesIO(self._last.content)
 
     def _opened(self, listed: Listed) -> BinaryIO:
-        key = self.address.prefix if self._single else self.address.prefix + listed.path
+        key = self.address.prefix if self.single else self.address.prefix + listed.path
         etag = str(listed.mark[0]) if listed.mark else ""
         return self.bucket.open(key, version=listed.version, etag=etag)
 

@@ -16,6 +16,7 @@ import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pretrain_archive import config
@@ -30,6 +31,9 @@ from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.storage.factory import open_bucket
+
+if TYPE_CHECKING:
+    from pretrain_archive.storage.s3_source import SourceBucket
 
 STDLIB = "python:stdlib"
 STDLIB_INCLUDE = ("*.py",)
@@ -83,8 +87,15 @@ def resolve_source(uri: str, *, interpreter: str | None = None) -> ResolvedSourc
 
 
 def live_tree(snapshot: SnapshotCreated, place: Place | None = None) -> Tree:
-    """Where the files of ``snapshot`` lie now: at ``place`` (a tree or a folder) or at its recorded source."""
-    return resolve_source(snapshot.source_uri).tree if place is None else tree_of(place)
+    """Where the files of ``snapshot`` lie now: at ``place`` (a tree or a folder) or at its recorded source.
+
+    A bucket is opened as it was recorded, also where nothing is left there but older versions.
+    """
+    if place is not None:
+        return tree_of(place)
+    if snapshot.source_uri.startswith("s3://"):
+        return BucketTree(*_opened(snapshot.source_uri))
+    return resolve_source(snapshot.source_uri).tree
 
 
 def register_source(
@@ -190,9 +201,8 @@ def _local(path: bytes) -> ResolvedSource:
 
 
 def _bucket(uri: str) -> ResolvedSource:
-    address = Address.parse(uri)
-    options = config.s3_connection(address.connection) if address.connection else {}
-    tree = BucketTree.at(open_bucket(address.bucket, s3_options=options), address)
+    bucket, address = _opened(uri)
+    tree = BucketTree.at(bucket, address)
     identity = tree.bucket.identity
     return ResolvedSource(
         uri=tree.uri,
@@ -203,8 +213,16 @@ def _bucket(uri: str) -> ResolvedSource:
     )
 
 
+def _opened(uri: str) -> tuple[SourceBucket, Address]:
+    address = Address.parse(uri)
+    options = config.s3_connection(address.connection) if address.connection else {}
+    return open_bucket(address.bucket, s3_options=options), address
+
+
 def _licence_object(tree: BucketTree) -> str | None:
     """Digest of the licence object at the top of the prefix, None if there is none."""
+    if tree.single:
+        return None
     for name in LICENCE_NAMES:
         with suppress(SourceError), tree.open(Listed(name.encode(), 0)) as stream:
             return hash_stream(stream)[0]

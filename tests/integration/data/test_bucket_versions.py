@@ -21,7 +21,8 @@ from pretrain_archive.data.materialise import materialise
 from pretrain_archive.data.parts import hash_part, merge_parts
 from pretrain_archive.data.planning import make_plan
 from pretrain_archive.data.shards import of_snapshot
-from pretrain_archive.data.snapshots import versions
+from pretrain_archive.data.snapshots import create_snapshot, versions
+from pretrain_archive.data.sources import resolve_source
 from pretrain_archive.data.splits import create_split
 from pretrain_archive.data.verify import verify_snapshot
 from pretrain_archive.domain.errors import SourceChangedError
@@ -74,6 +75,26 @@ def test_an_overwritten_null_version_is_found(s3, refer, files):
         item.verdict,
         item.found,
     )
+
+
+@pytest.mark.case("S09")
+@pytest.mark.parametrize("prefix", ["v", "v/only"], ids=["prefix", "object"])
+def test_pins_hold_where_everything_was_deleted(s3, files, connection, prefix):
+    """Delete markers hide all keys: the pinned versions are read all the same, for a check and for a program."""
+    keep_versions(s3)
+    put(s3, {"v/only": b"words"})
+    source = resolve_source(f"s3://{connection}@{s3.bucket}/{prefix}")
+    assert source.licence_file_digest is None
+    made = create_snapshot(
+        files, None, name="corpus", source_root=source.tree, mode="reference", actor=ACTOR, origin=origin()
+    )
+    s3.client().delete_object(Bucket=s3.bucket, Key="v/only")
+    put(s3, {"v/only/later": b"below a name that was an object"})
+
+    assert "verified" == verify_snapshot(files, "corpus").verdict
+    ((entry, shard),) = of_snapshot(files, made)
+    with shard.open() as stream:
+        assert ("only", b"words") == (entry.path, stream.read())
 
 
 @pytest.mark.case("S09")
