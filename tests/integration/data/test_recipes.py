@@ -127,6 +127,17 @@ def test_changed_source_is_named(files, tmp_path):
         content_of(files, made, tmp_path / "work")
 
 
+def test_changed_source_under_rules(files, tmp_path):
+    """Where rules stand between, the file of the source that changed is named, not what the rules made of it."""
+    root = corpus(tmp_path / "src", LISTS, {"p.txt": b"plain words\n"})
+    made = processed(files, root, tmp_path / "work", step("filter", exclude=["p.txt"]))
+    (root / "p.txt").write_bytes(b"other words\n")
+    found = rebuild(files, made, tmp_path / "out")
+
+    assert ("source", ["p.txt"]) == (found.stage, [item.path for item in found.items])
+    assert not (tmp_path / "out").exists()
+
+
 def test_source_is_gone(files, tmp_path):
     """A source that is not there is a clear error that names it."""
     root = write_tree(tmp_path / "src", {b"a.txt": b"a"})
