@@ -36,7 +36,11 @@ def render_page(report: Mapping[str, Any], *, language: str = "en") -> bytes:
         jaccard=_jaccard(report),
         mixture=_mixture(report),
         languages=_parts(report.get("languages", {})),
-        sensitive=sorted(report.get("sensitive", {}).items(), key=lambda pair: (-pair[1], pair[0])),
+        sensitive=sorted(
+            ((kind, count) for kind, count in report["sensitive"].items() if count),
+            key=lambda pair: (-pair[1], pair[0]),
+        ),
+        looked_for=sorted(report["sensitive"]),
         contributors=_contributors(report),
         unchecked=[(words.rule_name(one["name"], one["name"]), words.REASONS.get(one["reason"], (one["reason"],) * 2))
                    for one in report["not_asked"]],
@@ -156,6 +160,7 @@ def _gate(gate: Mapping[str, Any]) -> dict[str, Any]:
         **gate,
         "state": gate_state(gate),
         "title": tuple(map(plain, words.rule_name(gate["name"], gate["family"]))),
+        "source": tuple(map(plain, words.source_words(gate["source"]))),
         "observed_text": plain(show(observed)),
         "limit_text": plain(_declared(gate) or show(limit)),
         "not_finite": isinstance(observed, str) and observed in {"nan", "inf", "-inf"},

@@ -77,6 +77,46 @@ REASONS: dict[str, Pair] = {
     "nothing_to_judge": ("no document that it asks about", "没有它所适用的文档"),
 }
 
+THRESHOLDS: dict[str, Pair] = {
+    "nul": ("NUL characters", "NUL 字符"),
+    "control_characters": ("Control characters", "控制字符"),
+    "few_letters": ("Few letters", "字母过少"),
+    "repeated_lines": ("Repeated lines", "重复行"),
+    "overlong_line": ("An overlong line", "过长的行"),
+    "word_length": ("Mean length of words", "平均词长"),
+    "many_words": ("Too many words", "词数过多"),
+    "hash_signs": ("Hash signs", "井号"),
+    "ellipses": ("Ellipses", "省略号"),
+    "bullet_lines": ("Lines that begin with a bullet", "以项目符号开头的行"),
+    "ellipsis_lines": ("Lines that end with an ellipsis", "以省略号结尾的行"),
+    "alphabetic_words": ("Words with a letter", "含字母的词"),
+    "stop_words": ("Stop words", "常用虚词"),
+    "duplicate_lines": ("Duplicate lines", "重复的行"),
+    "duplicate_line_characters": ("Characters in duplicate lines", "重复行中的字符"),
+    "duplicate_paragraphs": ("Duplicate paragraphs", "重复的段落"),
+    "duplicate_paragraph_characters": ("Characters in duplicate paragraphs", "重复段落中的字符"),
+    **{f"top_{n}_grams": (f"The most frequent {n}-gram", f"最常见的 {n} 元词组") for n in (2, 3, 4)},
+    **{f"repeated_{n}_grams": (f"Repeated {n}-grams", f"重复的 {n} 元词组") for n in range(5, 11)},
+    "lorem_ipsum": ("Filler text (lorem ipsum)", "占位文本（lorem ipsum）"),
+    "undecoded_characters": ("Characters that were not decoded", "未能解码的字符"),
+    "long_line": ("A long line of code", "过长的代码行"),
+    "letters": ("Letters in code", "代码中的字母"),
+}
+
+SOURCES: dict[str, str] = {
+    "declared by the policy": "由策略声明",
+    "share of documents with a secret": "含密钥或口令的文档占比",
+    "share of documents with the number of a card, an account or a person whose check digits hold": "含校验位正确的银行卡、账户或个人证件号码的文档占比",
+    "share of documents with an e-mail, telephone or network address": "含电子邮件、电话或网络地址的文档占比",
+    "share of documents that are, or nearly are, in the earlier snapshot": "与先前快照中的文档相同或近似的文档占比",
+    "the label definition that the policy names": "策略所指定的标签定义",
+    "the languages that the policy declares": "策略所声明的语言",
+    "a NUL is no text": "NUL 不属于文本",
+    "wide: data in text, not text": "宽限：文本中夹带的数据",
+    "wide: damage, not style; the prose rule is alphabetic words": "宽限：只查损坏，不查文风",
+}
+"""What a rule rests on, where that is no work that is cited: English and Chinese."""
+
 UNITS: dict[str, Pair] = {"tokens": ("tokens", "词元"), "bytes": ("bytes", "字节")}
 
 
@@ -93,6 +133,17 @@ def rule_name(rule_id: str, family: str) -> Pair:
         or (rule_id, rule_id)
     )
     return (f"{en}: {tail}", f"{zh}：{tail}") if colon else (en, zh)
+
+
+def threshold_name(threshold: str) -> Pair:
+    """What a threshold of single documents is called."""
+    words = threshold.replace("_", " ")
+    return THRESHOLDS.get(threshold, (words, words))
+
+
+def source_words(source: str) -> Pair:
+    """What a rule rests on; a cited work is told as it is."""
+    return (source, SOURCES.get(source, source))
 
 
 def column_name(column: str) -> Pair:
