@@ -207,11 +207,13 @@ def _explain(error: ValidationError, name: str) -> str:
     lines = []
     for fault in error.errors():
         where = ".".join(str(part) for part in fault["loc"])
-        text = f"{where}: {fault['msg']}"
+        text = f"{where}: {fault['msg']}" if where else str(fault["msg"]).removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
             near = difflib.get_close_matches(str(fault["loc"][-1]), _known_names(fault["loc"][:-1]), n=1)
             text = f"{where}: unknown name" + (f", did you mean {near[0]!r}?" if near else "")
-        elif fault["type"] != "missing":
+        elif fault["type"] != "missing" and not isinstance(
+            fault["input"], dict
+        ):  # a section would be all of it
             text += f" (got {fault['input']!r})"
         lines.append(text)
     return f"policy {name}: " + "; ".join(lines) + "."

@@ -6,11 +6,10 @@ import json
 import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pretrain_archive.domain.errors import InputError, StorageError
+from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.kinds import QualityReported, SnapshotCreated, SplitCreated
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.ledger.port import Ledger
@@ -99,18 +98,11 @@ def report_of(ledger: Ledger, store: ObjectStore, snapshot: str) -> dict[str, An
 
 def definition_of(policy: Policy) -> Definition | None:
     """The label definition that the policy names, None if it names none."""
-    labels = policy.data.labels
-    if labels is None or labels.definition is None:
-        return None
-    from pretrain_archive.data.quality.labels import read_definition  # noqa: PLC0415
+    from pretrain_archive import config  # noqa: PLC0415
+    from pretrain_archive.services.review_sample import load_definition  # noqa: PLC0415
 
-    try:
-        raw = Path(labels.definition).read_bytes()
-    except OSError as error:
-        raise InputError(
-            "data.labels.definition", labels.definition, f"cannot be read: {error.strerror}"
-        ) from error
-    return read_definition(raw, name=labels.definition)
+    labels = policy.data.labels
+    return load_definition(labels, folder=config.policies_folder()) if labels is not None else None
 
 
 def _files_of(store: ObjectStore, name: str) -> Source:

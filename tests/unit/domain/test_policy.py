@@ -149,3 +149,23 @@ def test_wrong_project(tmp_path):
 
     with pytest.raises(PolicyError, match="project is 'demo', expected 'other'"):
         load_policy(tmp_path, "other")
+
+
+@pytest.mark.requirement("R048")
+@pytest.mark.parametrize(
+    ("reviewers", "message"),
+    [
+        pytest.param('["bob"]', "data.labels.review wants 2 reviewers", id="one too few"),
+        pytest.param('["bob", "bob"]', "data.labels.review wants 2 reviewers", id="one person twice"),
+    ],
+)
+def test_label_reviewers(reviewers, message):
+    """A review that nobody could complete is refused when the policy is read, without repeating the policy."""
+    text = TEXT.replace("retention = [", f"label_reviewers = {reviewers}\nretention = [", 1)
+    asking = f"{text}\n[data.labels.review]\nreviewers = 2\n"
+
+    with pytest.raises(PolicyError, match=message) as raised:
+        parse_policy(asking.encode(), name="demo.toml")
+
+    assert len(raised.value.message) < 200
+    assert parse_policy(asking.replace(reviewers, '["bob", "carol"]').encode(), name="demo.toml")
