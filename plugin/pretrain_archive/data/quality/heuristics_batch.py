@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 
 from pretrain_archive.data.quality.heuristics import (
     _ANY_CJK,
+    _BULLETS,
     _CJK_MARKS,
+    _ELLIPSES,
     _ENDS,
     _STOP_CHARACTERS,
     _STOP_WORDS,
@@ -30,7 +32,6 @@ from pretrain_archive.data.quality.heuristics import (
     TOP,
     _duplicate_paragraphs,
     _duplicates,
-    _line_starts_and_ends,
     measure,
 )
 
@@ -113,12 +114,14 @@ def _measured(text: str, numbers: list[int], shares: list[float]) -> Measured:
     words, characters, lettered, stops = numbers
     lines = list(filter(None, map(str.strip, text.split("\n"))))
     ascii_only = text.isascii()
+    ellipses = text.count("...") + (0 if ascii_only else text.count("…"))
     return (
         words,
         characters / words,
         text.count("#") / words,
-        (text.count("...") + (0 if ascii_only else text.count("…"))) / words,
-        *_line_starts_and_ends(lines),
+        ellipses / words,
+        sum([line.startswith(_BULLETS) for line in lines]) / len(lines),
+        sum([line.endswith(_ELLIPSES) for line in lines]) / len(lines) if ellipses else 0.0,
         lettered / words,
         stops,
         *_duplicates(lines),
@@ -126,8 +129,8 @@ def _measured(text: str, numbers: list[int], shares: list[float]) -> Measured:
         *shares,
         "orem ipsum" in text and "lorem ipsum" in text.lower(),
         text.count("{") + text.count("}"),
-        sum([line.endswith(_ENDS) for line in lines]) / len(lines),
-        sum([len(line) <= SHORT_LINE for line in lines]) / len(lines),
+        sum(map(_ENDS.__contains__, [line[-1] for line in lines])) / len(lines),
+        sum(map(SHORT_LINE.__ge__, map(len, lines))) / len(lines),
         text.count("\n") / words,
         0 if ascii_only else text.count("\ufffd"),
     )
@@ -210,15 +213,20 @@ def _stops(words: Sequence[str], hashes: Hashes, owners: Ints, documents: int) -
     """How many of the words, all of at most eight bytes, occur in each document."""
     count = np.zeros(documents, np.int64)
     for word in words:
-        wanted = np.uint64(int.from_bytes(word.strip().encode(), "little")) * np.array([_MIX])
+        raw = word.strip().encode()
+        # Of an array: a scalar would warn of the overflow that mixing is.
+        wanted = (
+            np.array([int.from_bytes(raw, "little")], np.uint64) + np.array([len(raw)], np.uint64) * _STEP
+        ) * _MIX
         count += np.bincount(owners[hashes == wanted], minlength=documents) > 0
     return count
 
 
 def _hashed(joined: bytes, starts: Ints, lengths: Ints) -> Hashes:
-    """A hash of each word: its bytes by eights, mixed; unequal for unequal words of up to eight bytes."""
+    """A hash of each word: its bytes by eights and its length in bytes, mixed."""
     eights = np.ndarray((len(joined) - 7,), "<u8", joined, strides=(1,))
-    hashes = (eights[starts] & _MASKS[np.minimum(lengths, 8)]) * _MIX
+    # The length tells a word from the same with a NUL behind it.
+    hashes = ((eights[starts] & _MASKS[np.minimum(lengths, 8)]) + lengths.astype(np.uint64) * _STEP) * _MIX
     longer, at = (lengths > 8).nonzero()[0], 8
     while len(longer) and at < _WIDE:
         more = eights[starts[longer] + at] & _MASKS[np.minimum(lengths[longer] - at, 8)]
