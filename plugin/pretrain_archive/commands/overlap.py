@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,10 +38,16 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     threshold: Annotated[float, typer.Option(help="Least Jaccard similarity of near twins.")] = 0.8,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "normalised",
     grams: Annotated[int, typer.Option(help="Words in a row that contaminate an item.")] = 13,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work", metavar="FOLDER", help="For working files, as large as the texts; then emptied."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Find documents of RIGHT that have a twin in LEFT, and items of RIGHT that share n-grams with LEFT."""
-    from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive import config, services  # noqa: PLC0415
     from pretrain_archive.data.quality.contamination import Grams  # noqa: PLC0415
     from pretrain_archive.data.quality.neardup.settings import Settings  # noqa: PLC0415
     from pretrain_archive.services.overlapping import compare, side  # noqa: PLC0415
@@ -53,7 +58,10 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     def named(text: str) -> Side:
         return side(text, lambda: open_store(store), lambda: services.open_ledger(create=False))
 
-    found = compare(named(left), named(right), settings, sizes, work=Path(tempfile.gettempdir()))
+    # Sketches take as much room as the texts: not the system's small temporary folder.
+    folder = work or config.work_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    found = compare(named(left), named(right), settings, sizes, work=folder)
     document = found.to_json()
     answer(document, _lines(found, document), as_json=as_json, code=OK if found.clean else FINDING)
 
