@@ -68,6 +68,7 @@ CORPUS = {
     b"code/latin.py": b"caf\xe9",
     b"code/empty.py": b"",
     b"code/model.bin": b"\0\1\2",
+    b"code/model.large": bytes(3 << 20),
     b"code/none.jsonl": b"\n\n",
 } | {b"code/%03d.py" % i: b"# %d\nvalue = 1\nvalue = 1\n" % i for i in range(120)}
 
@@ -131,8 +132,8 @@ def test_totals_and_findings(corpus, one):
     listed = list(one.findings())
 
     assert len(CORPUS) == totals.files
-    assert {"encoding": 1, "binary": 1, "no data": 2} == dict(totals.not_read)
-    assert (len(broken), 3) == (totals.broken, totals.broken_files)
+    assert {"encoding": 1, "binary": 2, "no data": 2} == dict(totals.not_read)
+    assert (len(broken), 4) == (totals.broken, totals.broken_files)
     assert sum(isinstance(u, Text) and not u.raw for u in units) == totals.empty == totals.found["empty"]
     assert broken == [(f["path"], f["line"], f["reason"]) for f in listed if f["kind"] == "broken"]
     assert {"not JSON at column N: cut off or malformed", "not UTF-8", "binary: has a NUL byte"} < set(
@@ -349,10 +350,12 @@ def test_near_duplicates_across_jobs(tmp_path):
 def test_an_oversized_text_has_a_row(tmp_path, monkeypatch):
     """A text above the limit has its counts; what was not measured is null, and it is listed."""
     monkeypatch.setattr(plain, "TEXT_LIMIT", 1000)
-    root = write_tree(tmp_path / "in", {b"d/x.txt": b"some words\n" * 1000, b"d/y.txt": b"some words\n"})
+    files = {b"d/w.txt": b"some words\n", b"d/x.txt": b"some words\n" * 1000, b"d/y.txt": b"some words\n"}
+    root = write_tree(tmp_path / "in", files)
     found = scan(shards(root), measures=ALL, work=tmp_path / "work", processes=1)
-    large, small = found.columns(["bytes", "tokens", "words", "sensitive_email", "domain"]).to_pylist()
+    first, large, small = found.columns(["bytes", "tokens", "words", "sensitive_email", "domain"]).to_pylist()
 
+    assert first == small
     assert {"bytes": 11_000, "tokens": 2000, "words": None, "sensitive_email": None, "domain": "d"} == large
     assert (2, 2) == (small["tokens"], small["words"])
     assert [("oversized", "d/x.txt")] == [(f["kind"], f["path"]) for f in found.findings()]
