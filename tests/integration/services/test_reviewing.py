@@ -18,6 +18,7 @@ from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.gates import recorded_policy
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.services.quality import quality
 from pretrain_archive.services.review_form import pages_of
 from pretrain_archive.services.review_sample import texts_of
 from pretrain_archive.services.reviewing import ask_page, draw_sample, let_page_expire, sum_up, take_page
@@ -413,3 +414,14 @@ def test_no_such_page(labelled):
     for page, reviewer in ((0, 1), (4, 1), (1, 2)):
         with pytest.raises(InputError, match="has no such page"):
             ask(run, page, reviewer)
+
+
+@pytest.mark.requirement("R048")
+def test_quality_check_judges_labels(labelled):
+    """The quality check holds labels against the definition beside the policies: 8 of 208 have none that it knows."""
+    run = labelled(review=ONE)
+
+    report = quality(run.ledger, run.store, run.caller("quality_check"), run.uid)
+
+    [gate] = [gate for gate in report.gates if gate.name == "labels"]
+    assert (8 / 208, False) == (pytest.approx(gate.observed), gate.passed)
