@@ -531,3 +531,39 @@ def test_a_killed_check_goes_on(tmp_path):
 
     assert first.payload == second.payload
     assert list((tmp_path / "work" / "scan").rglob("*.parquet"))
+
+
+KEYS = {"passed", "documents", "exact_duplicates", "near_duplicates", "gates"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param([], 0, id="passed"),
+        pytest.param(["--exclude", "*"], 1, id="nothing checked"),
+        pytest.param(["--suite", "nowhere.json"], 2, id="no suite"),
+        pytest.param(["--benchmark", "exam"], 2, id="no benchmark's path"),
+    ],
+)
+def test_the_command(tmp_path, arguments, code):
+    """One JSON document with the agreed keys, a page where one is asked for, and the exit code of the outcome."""
+    root = write_tree(tmp_path / "in", CLEAN)
+    program = "import sys; from pretrain_archive.cli import main; sys.argv[0] = 'pretrain-archive'; main()"
+    asked = ["quality", "check", root, "--json", "--report", tmp_path / "r.html", *arguments]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *asked],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    document = strict(done.stdout)
+
+    assert code == done.returncode
+    if code == 2:
+        assert {"code", "message", "hint"} == set(document["error"])
+        return
+    assert set(document) >= KEYS
+    assert (code == 0) is document["passed"]
+    assert {"name", "passed", "observed", "limit", "severity"} <= set(document["gates"][0])
+    assert (100 if code == 0 else 0) == document["documents"]
+    assert b"<!doctype html>" in (tmp_path / "r.html").read_bytes()

@@ -15,6 +15,7 @@ from pretrain_archive.data.quality.facts import Facts
 from pretrain_archive.data.quality.judging import NOT_ASKED, gate_of
 from pretrain_archive.data.quality.labels import Definition, LabelCheck
 from pretrain_archive.data.quality.labels import check as check_labels
+from pretrain_archive.data.quality.sensitive.scoring import detector_scores
 from pretrain_archive.data.quality.suite import Rule, Suite
 from pretrain_archive.ledger.canonical import digest_of
 
@@ -172,6 +173,8 @@ def report_of(
         "mixture_unit": asked.unit,
         "languages": dict(sorted(summary.languages.items())),
         "sensitive": dict(sorted(facts.sensitive.items())),
+        # How far the counts above can be believed.
+        "sensitive_detector": detector_scores(tuple(sorted(facts.sensitive))),
         "labels": None if (checked := labels_of(facts, asked)) is None else checked.to_json(),
         "distributions": dict(sorted(summary.histograms.items())),
         "thresholds": [

@@ -31,6 +31,7 @@ def render_page(report: Mapping[str, Any], *, language: str = "en") -> bytes:
         report=report,
         gates=[_gate(gate) for gate in _worst_first(report["gates"])],
         state=_state(report),
+        reason=_reason(report),
         counts=_counts(report["gates"]),
         histograms=_histograms(report),
         jaccard=_jaccard(report),
@@ -139,6 +140,22 @@ def _state(report: Mapping[str, Any]) -> str:
     if not report["passed"]:
         return "failed"
     return "warning" if report["warnings"] else "passed"
+
+
+def _reason(report: Mapping[str, Any]) -> tuple[str, str]:
+    """Why data did not pass, in both languages; empty if they did."""
+    if report["passed"]:
+        return ("", "")
+    if not report["reason"].startswith("failed: "):
+        en = str(report["reason"])
+        known = (zh for begin, zh in words.NOTHING.items() if en.startswith(begin))
+        return (plain(en), plain(next(known, en)))
+    names = [
+        words.rule_name(gate["name"], gate["family"])
+        for gate in report["gates"]
+        if gate["severity"] == "blocking" and not gate["passed"]
+    ]
+    return (plain(", ".join(name[0] for name in names)), plain("、".join(name[1] for name in names)))
 
 
 def _counts(gates: Sequence[Mapping[str, Any]]) -> dict[str, int]:

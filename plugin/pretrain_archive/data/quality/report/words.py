@@ -117,6 +117,13 @@ SOURCES: dict[str, str] = {
 }
 """What a rule rests on, where that is no work that is cited: English and Chinese."""
 
+NOTHING: dict[str, str] = {
+    "nothing was checked: no documents": "未作任何检查：没有文档",
+    "nothing was checked: the suite has no rules": "未作任何检查：规则集中没有规则",
+    "nothing was checked: no rule": "未作任何检查：没有可判断的规则",
+}
+"""How a check's reason begins that judged nothing, and what it is in Chinese."""
+
 UNITS: dict[str, Pair] = {"tokens": ("tokens", "词元"), "bytes": ("bytes", "字节")}
 
 
