@@ -281,6 +281,26 @@ def begin_from(folder, number):
     )
 
 
+@pytest.mark.requirement("R037", "R059")
+def test_pool_keeps_its_rights(tmp_path):
+    """A run on a pool carries the rights that were registered with the pool, whatever its form and others say."""
+    pool = begin(tmp_path)
+    pool.open()
+    pool.prepare_data()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.txt").write_text("somebody else's words")
+    second = begin(tmp_path, 2)
+    second.open(source=str(other), source_name="other", licence="MIT")
+    data.register(second.ledger, second.caller("register_source"), second.run_uid)
+    third = begin(tmp_path, 3)
+    third.open(source="snapshot:corpus.deduplicated@1", source_name="task", licence="MIT")
+    found = data.register(third.ledger, third.caller("register_source"), third.run_uid)
+
+    known = pool.view().latest(SourceRegistered)
+    assert ("CC0-1.0", known.source_id, known.uri) == (found.licence, found.source_id, found.uri)
+
+
 def test_unknown_pool(tmp_path):
     """A pool that the ledger does not know is refused at the first task."""
     line = begin(tmp_path)
