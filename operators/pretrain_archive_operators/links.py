@@ -49,3 +49,13 @@ class GateLink(BaseOperatorLink):
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The address of the gate view, found by DAG run."""
         return f"{run_page(ti_key.dag_id, ti_key.run_id)}&gate={quote(str(getattr(operator, 'gate', '')), safe='')}"
+
+
+class QualityLink(BaseOperatorLink):
+    """The quality report of the run."""
+
+    name = "Quality report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 (Airflow's name)
+        """The address of the report's page, found by DAG run."""
+        return f"{run_page(ti_key.dag_id, ti_key.run_id)}&report=quality"

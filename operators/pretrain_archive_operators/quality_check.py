@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive_operators.base import ArchiveOperator
+from pretrain_archive_operators.links import DossierLink, QualityLink
 
 if TYPE_CHECKING:
     from pretrain_archive.services.caller import Caller
@@ -16,6 +17,8 @@ class QualityCheckOperator(ArchiveOperator):
     The gates are those of the policy's suite. A failed gate is evidence, not an error: the task succeeds, and the
     prepare gate shows a blocking item, or advice to acknowledge. Nothing checked counts as failed.
     """
+
+    operator_extra_links = (QualityLink(), DossierLink())
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``passed, documents, exact_duplicates, near_duplicates, failed, warnings`` and two digests."""

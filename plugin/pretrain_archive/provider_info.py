@@ -32,6 +32,7 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": [
             "pretrain_archive_operators.links.DossierLink",
             "pretrain_archive_operators.links.GateLink",
+            "pretrain_archive_operators.links.QualityLink",
         ],
         "config": {
             "pretrain_archive": {

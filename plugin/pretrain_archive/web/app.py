@@ -95,8 +95,9 @@ def at_dag_run(
     dag_run_id: str,
     task_id: str = "",
     gate: str = "",
+    report: str = "",
 ) -> Response:
-    """Where Airflow's tabs and links land: the newest run of a Dag run, or the gate of a task."""
+    """Where Airflow's tabs and links land: the newest run of a Dag run, the gate of a task, or the quality report."""
     if not may_read(user, dag_id):
         raise HTTPException(status_code=403)
     ledger = sources.ledger()
@@ -111,6 +112,8 @@ def at_dag_run(
             code=dag_run_id,
         )
     links, run_uid = Links(request), rows[0].run_uid
+    if report == "quality":
+        return RedirectResponse(links.quality(run_uid), status_code=303)
     asked = gate if gate in GATES else _gate_of_task(ledger, run_uid, task_id)
     return RedirectResponse(links.gate(run_uid, asked) if asked else links.run(run_uid), status_code=303)
 

@@ -117,7 +117,7 @@ def test_hostile_names_are_text(place):
     """Whatever a file, domain or rule is called, it stays text on the page, on one line."""
     changes = {
         "snapshot": {"snapshot": HOSTILE},
-        "reason": {"reason": HOSTILE},
+        "reason": {"reason": HOSTILE, "passed": False},
         "domain": {"domains": [report()["domains"][0] | {"domain": HOSTILE}]},
         "shard": {"contributors": {"cleanliness": {"rows": 1, "shards": [[HOSTILE, 1]], "domains": [], "more": 0}}},
         "example": {"examples": {"exact_duplicates": [

@@ -106,7 +106,9 @@ THRESHOLDS: dict[str, Pair] = {
 SOURCES: dict[str, str] = {
     "declared by the policy": "由策略声明",
     "share of documents with a secret": "含密钥或口令的文档占比",
-    "share of documents with the number of a card, an account or a person whose check digits hold": "含校验位正确的银行卡、账户或个人证件号码的文档占比",
+    "share of documents with the number of a card, an account or a person whose check digits hold": (
+        "含校验位正确的银行卡、账户或个人证件号码的文档占比"
+    ),
     "share of documents with an e-mail, telephone or network address": "含电子邮件、电话或网络地址的文档占比",
     "share of documents that are, or nearly are, in the earlier snapshot": "与先前快照中的文档相同或近似的文档占比",
     "the label definition that the policy names": "策略所指定的标签定义",
