@@ -149,13 +149,14 @@ def test_totals_and_findings(corpus, one):
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-def test_any_number_of_processes_gives_the_same(corpus, one, tmp_path, processes):
-    """Rows, totals, findings and sketches are equal, whoever measured."""
+def test_any_number_of_processes_gives_the_same(corpus, one, tmp_path, processes, caplog):
+    """Rows, totals, findings and sketches are equal, whoever measured; no process had to be started again."""
     many = scan(shards(corpus), measures=ALL, work=tmp_path, processes=processes)
 
     assert everything(one) == everything(many)
     assert [p.read_bytes() for p in one.sketches] == [p.read_bytes() for p in many.sketches]
     assert all(use["peak"] > 0 for use in many.use)
+    assert "ended while" not in caplog.text
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

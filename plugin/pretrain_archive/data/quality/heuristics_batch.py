@@ -8,25 +8,16 @@ n-grams are taken for one is below 10⁻⁹.
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pretrain_archive.data.quality.heuristics import (
-    _ANY_CJK,
     _BULLETS,
-    _CJK_MARKS,
     _ELLIPSES,
     _ENDS,
-    _STOP_CHARACTERS,
-    _STOP_WORDS,
     REPEATED,
     SHORT_LINE,
     TOP,
@@ -34,10 +25,17 @@ from pretrain_archive.data.quality.heuristics import (
     _duplicates,
     measure,
 )
+from pretrain_archive.data.quality.heuristics_words import (
+    FOLD,
+    MIX,
+    Hashes,
+    Ints,
+    Words,
+    ascii_words,
+    unicode_words,
+)
 
 Measured = tuple[float | int | bool, ...]
-Ints = NDArray[np.int64]
-Hashes = NDArray[np.uint64]
 
 LARGE = 1 << 20
 """Characters from which a document is measured alone: its arrays would be the batch's."""
@@ -46,17 +44,7 @@ MOST = 1 << 14
 """Documents of a batch: their number is part of an n-gram's code."""
 
 _DOC_SHIFT, _CODE_SHIFT = np.uint64(50), np.uint64(14)
-# Of a CJK code point that has no character yet Python says that it is no letter.
-_BLANK, _OTHER, _LETTER, _CJK, _CJK_OTHER, _MARK = range(6)
-_CLASSES = bytes(
-    _BLANK if chr(byte).isspace() else _LETTER if chr(byte).isalpha() else _OTHER for byte in range(0x80)
-) + bytes(0x80)
-_MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)
-# Odd constants of 64-bit mixing (splitmix64: Steele, Lea and Flood 2014, doi 10.1145/2660193.2660195).
-_MIX, _STEP, _SPREAD = (np.uint64(n) for n in (0xBF58476D1CE4E5B9, 0x9E3779B97F4A7C15, 0x94D049BB133111EB))
-_FOLD = np.uint64(32)
-_WIDE = 64
-"""Bytes of a word that are hashed by eights; a longer one is hashed by Python."""
+_SPREAD = np.uint64(0x94D049BB133111EB)
 
 
 def measure_many(texts: Sequence[str], raws: Sequence[bytes]) -> list[Measured]:
@@ -76,29 +64,15 @@ def measure_many(texts: Sequence[str], raws: Sequence[bytes]) -> list[Measured]:
     return [answer for answer in answers if answer is not None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Words:
-    """The words of documents one after another: their lengths in characters, hashes, and whether they have a letter.
-
-    ``counts`` are the words of each document, ``stops`` how many of the stop words occur in each.
-    """
-
-    counts: Ints
-    lengths: Ints
-    hashes: Hashes
-    lettered: NDArray[np.bool_]
-    stops: Ints
-
-
 def _batch(texts: list[str], raws: list[bytes]) -> list[Measured]:
     """Measure documents that have at least one character that is no blank."""
     plain = [place for place, text in enumerate(texts) if text.isascii()]
     other = [place for place, text in enumerate(texts) if not text.isascii()]
     found = []
     if plain:
-        found.append(_ascii([raws[place] for place in plain]))
+        found.append(ascii_words([raws[place] for place in plain]))
     if other:
-        found.append(_unicode([texts[place] for place in other], [raws[place] for place in other]))
+        found.append(unicode_words([texts[place] for place in other], [raws[place] for place in other]))
     numbers, shares = _counted(found)
     answers: list[Any] = [None] * len(texts)
     for at, place in enumerate([*plain, *other]):
@@ -136,111 +110,7 @@ def _measured(text: str, numbers: list[int], shares: list[float]) -> Measured:
     )
 
 
-def _ascii(raws: list[bytes]) -> _Words:
-    """Cut and hash the words of ASCII documents in one pass."""
-    joined = b"\n".join((b"", *raws, b"")) + bytes(_WIDE)
-    classes = np.frombuffer(joined.translate(_CLASSES), np.uint8)[:-_WIDE]
-    inside = classes != _BLANK
-    edges = (inside[1:] != inside[:-1]).nonzero()[0] + 1
-    starts, ends = edges[::2], edges[1::2]
-    lettered = _lettered(classes, starts, ends)
-    hashes = _hashed(joined, starts, ends - starts)
-    return _words(starts, ends - starts, hashes, lettered, [len(raw) + 1 for raw in raws])
-
-
-def _unicode(texts: list[str], raws: list[bytes]) -> _Words:
-    """The same by code points: a CJK character is a word, and where there is one CJK marks part words."""
-    joined = "\n".join(("", *texts, ""))
-    codes = np.frombuffer(joined.encode("utf-32-le"), "<u4")
-    classes = _class_table()[codes]
-    sizes = [len(text) + 1 for text in texts]
-    cjk = np.array([_ANY_CJK.search(text) is not None for text in texts])
-    parting = (classes == _BLANK) | ((classes == _MARK) & np.repeat([*cjk, False], [*sizes, 1]))
-    alone = (classes == _CJK) | (classes == _CJK_OTHER)
-    inside = ~parting
-    begins, ends_here = inside.copy(), inside.copy()
-    begins[1:] &= parting[:-1] | alone[1:] | alone[:-1]
-    ends_here[:-1] &= parting[1:] | alone[1:] | alone[:-1]
-    starts, ends = begins.nonzero()[0], ends_here.nonzero()[0] + 1
-    widths = 1 + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
-    places = np.zeros(len(codes) + 1, np.int64)
-    np.cumsum(widths, out=places[1:])
-    raw = b"\n".join((b"", *raws, b"")) + bytes(_WIDE)
-    hashes = _hashed(raw, places[starts], places[ends] - places[starts])
-    lettered = _lettered(classes, starts, ends)
-    return _words(starts, ends - starts, hashes, lettered, sizes)
-
-
-@cache
-def _class_table() -> NDArray[np.uint8]:
-    """The class of every code point; a megabyte, made on first use."""
-    table = np.full(sys.maxunicode + 1, _OTHER, np.uint8)
-    text = "".join(map(chr, range(0xD800))) + "\0" * 0x800 + "".join(map(chr, range(0xE000, len(table))))
-    table[[place for place, char in enumerate(text) if char.isalpha()]] = _LETTER
-    marks = re.compile(f"[{_CJK_MARKS}]")
-    for kind, places in (
-        (_MARK, [found.start() for found in marks.finditer(text)]),
-        (_CJK, [found.start() for found in _ANY_CJK.finditer(text) if found[0].isalpha()]),
-        (_CJK_OTHER, [found.start() for found in _ANY_CJK.finditer(text) if not found[0].isalpha()]),
-        (_BLANK, [place for place, char in enumerate(text) if char.isspace()]),
-    ):
-        table[places] = kind
-    return table
-
-
-def _lettered(classes: NDArray[np.uint8], starts: Ints, ends: Ints) -> NDArray[np.bool_]:
-    letters = np.zeros(len(classes) + 1, np.int32)
-    np.cumsum((classes == _LETTER) | (classes == _CJK), out=letters[1:])
-    found: NDArray[np.bool_] = letters[ends] > letters[starts]
-    return found
-
-
-def _words(
-    starts: Ints, lengths: Ints, hashes: Hashes, lettered: NDArray[np.bool_], sizes: list[int]
-) -> _Words:
-    """Give the words to their documents, which begin at 1 and take ``sizes``, and count the stop words."""
-    bounds = np.array([0, *accumulate(sizes)])
-    counts = np.diff(np.searchsorted(starts, bounds + 1))
-    owners = np.repeat(np.arange(len(sizes)), counts)
-    latin, characters = (
-        _stops(stops, hashes, owners, len(sizes)) for stops in (_STOP_WORDS, _STOP_CHARACTERS)
-    )
-    stops = np.maximum(latin, characters)
-    return _Words(counts=counts, lengths=lengths, hashes=hashes, lettered=lettered, stops=stops)
-
-
-def _stops(words: Sequence[str], hashes: Hashes, owners: Ints, documents: int) -> Ints:
-    """How many of the words, all of at most eight bytes, occur in each document."""
-    count = np.zeros(documents, np.int64)
-    for word in words:
-        raw = word.strip().encode()
-        # Of an array: a scalar would warn of the overflow that mixing is.
-        wanted = (
-            np.array([int.from_bytes(raw, "little")], np.uint64) + np.array([len(raw)], np.uint64) * _STEP
-        ) * _MIX
-        count += np.bincount(owners[hashes == wanted], minlength=documents) > 0
-    return count
-
-
-def _hashed(joined: bytes, starts: Ints, lengths: Ints) -> Hashes:
-    """A hash of each word: its bytes by eights and its length in bytes, mixed."""
-    eights = np.ndarray((len(joined) - 7,), "<u8", joined, strides=(1,))
-    # The length tells a word from the same with a NUL behind it.
-    hashes = ((eights[starts] & _MASKS[np.minimum(lengths, 8)]) + lengths.astype(np.uint64) * _STEP) * _MIX
-    longer, at = (lengths > 8).nonzero()[0], 8
-    while len(longer) and at < _WIDE:
-        more = eights[starts[longer] + at] & _MASKS[np.minimum(lengths[longer] - at, 8)]
-        known = hashes[longer]
-        hashes[longer] = ((known ^ (known >> _FOLD)) + more + _STEP) * _MIX
-        at += 8
-        longer = longer[lengths[longer] > at]
-    for word in longer.tolist():
-        start = int(starts[word])
-        hashes[word] = np.uint64(hash(joined[start : start + int(lengths[word])]) & 0xFFFFFFFFFFFFFFFF)
-    return hashes
-
-
-def _counted(found: list[_Words]) -> tuple[list[list[int]], list[list[float]]]:
+def _counted(found: list[Words]) -> tuple[list[list[int]], list[list[float]]]:
     """Words, their characters, those with a letter and stop words of each document; and shares of its n-grams."""
     counts = np.concatenate([words.counts for words in found])
     ends = np.zeros(int(counts.sum()) + 1, np.int64)
@@ -291,7 +161,7 @@ def _grams(hashes: Hashes, owners: Ints, ends: Ints, documents: int) -> NDArray[
 
 
 def _mixed(grams: Hashes, words: Hashes) -> Hashes:
-    mixed: Hashes = ((grams ^ (grams >> _FOLD)) * _SPREAD + words) * _MIX
+    mixed: Hashes = ((grams ^ (grams >> FOLD)) * _SPREAD + words) * MIX
     return mixed
 
 

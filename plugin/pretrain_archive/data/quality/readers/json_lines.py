@@ -39,7 +39,7 @@ def read_json_lines(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Tex
         body = line.removeprefix(BOM) if number == 1 else line
         try:
             value: Any = loads(body)
-            text = None if twice.suspected(body, value) else value[text_name]
+            text: Any = None if twice.suspected(body, value) else value[text_name]
             raw = text.encode()
         except (ValueError, TypeError, KeyError, IndexError, AttributeError):
             if not body.strip():
