@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from typing import Any, Protocol
+from typing import Any
 
 from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.processing.chooser import Chooser, Plain
 from pretrain_archive.data.processing.reading import Doc
 from pretrain_archive.data.processing.repeats import Repeats
 from pretrain_archive.data.processing.selection import EVERYTHING, Survey, seeded_hash
@@ -30,57 +31,6 @@ HEADER = 4096
 
 CONTROLS = {code: None for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\t\n\r\v\f"}
 """Control characters (C0, DEL, C1) without those that lay out text."""
-
-
-class Chooser(Protocol):
-    """A rule at work. With ``surveys`` every document is seen once, in order, before any is judged.
-
-    Judging is done on several threads and changes nothing. ``number`` is the document's place in the order.
-    """
-
-    surveys: bool
-    texts: bool
-    fields: Fields
-
-    def name(self, path: str) -> str:
-        """Why a whole file is left out by its name alone; empty to look inside."""
-
-    def see(self, doc: Doc) -> None:
-        """Take note of a document."""
-
-    def settle(self) -> dict[str, Any]:
-        """Decide from what was seen; returns what to record of it (plain JSON)."""
-
-    def judge(self, doc: Doc, number: int) -> str:
-        """Why a document is left out; empty to keep it."""
-
-    def rewrite(self, text: Text) -> str | None:
-        """The new text, None to leave it as it is."""
-
-
-class Plain:
-    """What most rules do not do."""
-
-    surveys = False
-    texts = False
-
-    def __init__(self, fields: Fields) -> None:
-        self.fields = fields
-
-    def name(self, path: str) -> str:  # noqa: ARG002 - see Chooser
-        return ""
-
-    def see(self, doc: Doc) -> None:
-        """Nothing to note."""
-
-    def settle(self) -> dict[str, Any]:
-        return {}
-
-    def judge(self, doc: Doc, number: int) -> str:  # noqa: ARG002 - see Chooser
-        return ""
-
-    def rewrite(self, text: Text) -> str | None:  # noqa: ARG002 - see Chooser
-        return None
 
 
 class Cleaning(Plain):

@@ -12,10 +12,12 @@ from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import Progress, in_order
 from pretrain_archive.data.lines import with_header
 from pretrain_archive.data.manifest import Built, Entry, Header
-from pretrain_archive.data.processing.choosing import Chooser, chooser_of
+from pretrain_archive.data.processing.chooser import Chooser
+from pretrain_archive.data.processing.choosing import chooser_of
+from pretrain_archive.data.processing.counting import Counts
 from pretrain_archive.data.processing.packing import codec
 from pretrain_archive.data.processing.reading import Doc, documents, form_of
-from pretrain_archive.data.processing.rewriting import Bench, Counts, Processed, memo_folder, process
+from pretrain_archive.data.processing.rewriting import Bench, Processed, memo_folder, process
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.tree import Place

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.data.processing.choosing import Plain
+from pretrain_archive.data.processing.chooser import Plain
 from pretrain_archive.data.processing.reading import Doc
 from pretrain_archive.data.processing.repeats import Marks
 from pretrain_archive.data.quality.documents import Fields
