@@ -11,9 +11,8 @@ from itertools import repeat
 from typing import Any, BinaryIO
 
 from pretrain_archive.data import layout
-from pretrain_archive.data.building import REMOTE_THREADS
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import Progress, expect, hash_stream, in_order
+from pretrain_archive.data.hashing import REMOTE_THREADS, Progress, expect, hash_stream, in_order
 from pretrain_archive.data.listing import Listing
 from pretrain_archive.data.manifest import PINNED, Entry, Header, read_entries, read_header
 from pretrain_archive.data.merging import merge
@@ -116,31 +115,44 @@ def verify_snapshot(
     live = source_root is not None or snapshot.mode != "copy"
     findings = list(_check_manifest(store, snapshot, manifest_digest))
     counts: Counter[Verdict] = Counter(finding.verdict for finding in findings)
-    total = snapshot.file_count
+    total, place = snapshot.file_count, "live source" if live else "stored copy"
     if not findings:
-        total = _header(store, snapshot).files
+        header = _header(store, snapshot)
+        total = header.files
+        # Pins hold at the recorded source only; any other place is compared as it stands.
+        at_source = source_root is None or getattr(source_root, "uri", None) == snapshot.source_uri
+        pinned = live and at_source and header.format == PINNED
+        place = "pinned versions of the source" if pinned else place
         drawn = sample.drawn(total) if sample else repeat(True)  # noqa: FBT003 - every file
-        compared = _live(store, snapshot, source_root, drawn) if live else _stored(store, snapshot, drawn)
-        files = size = 0
         if sample is None:
             expect(progress, snapshot.file_count, snapshot.total_bytes)
-        for finding, count in compared:
-            if finding is None and count is None:
-                continue
-            counts[finding.verdict if finding else Verdict.VERIFIED] += 1
-            findings += [finding] if finding else []
-            files, size = files + 1, size + (count or 0)
-            if progress is not None:
-                progress(files, size)
+        read = _live(store, snapshot, source_root, drawn, pinned) if live else _stored(store, snapshot, drawn)
+        findings += _tallied(read, counts, progress)
     return SnapshotCheck(
         snapshot=snapshot,
-        checked=f"the {'live source' if live else 'stored copy'}, {sample.told(total) if sample else 'every byte'}",
+        checked=f"the {place}, {sample.told(total) if sample else 'every byte'}",
         checked_at=utc_now(),
         items=tuple(findings),
         counts={verdict.value: counts[verdict] for verdict in WORST_FIRST},
         sample=sample,
         files=total,
     )
+
+
+def _tallied(
+    compared: Iterable[Compared], counts: Counter[Verdict], progress: Progress | None
+) -> Iterator[FileFinding]:
+    """Count the verdicts of the files that were looked at; yield what is wrong."""
+    files = size = 0
+    for finding, count in compared:
+        if finding is None and count is None:
+            continue
+        counts[finding.verdict if finding else Verdict.VERIFIED] += 1
+        files, size = files + 1, size + (count or 0)
+        if progress is not None:
+            progress(files, size)
+        if finding is not None:
+            yield finding
 
 
 Compared = tuple[FileFinding | None, int | None]
@@ -193,15 +205,17 @@ def _compare_blob(store: ObjectStore, entry: Entry) -> Compared:
 
 
 def _live(
-    store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None, drawn: Iterator[bool]
+    store: ObjectStore,
+    snapshot: SnapshotCreated,
+    source_root: Place | None,
+    drawn: Iterator[bool],
+    pinned: bool,
 ) -> Iterator[Compared]:
     chosen = Filter(include=tuple(snapshot.include), exclude=tuple(snapshot.exclude))
     listing: Iterable[Listed]
     with ExitStack() as held:
         try:
             tree = live_tree(snapshot, source_root)
-            # Pins hold at the recorded source only; any other place is compared as it stands.
-            pinned = tree.uri == snapshot.source_uri and _header(store, snapshot).format == PINNED
             listing = [] if pinned else held.enter_context(Listing.take(tree, chosen))
             threads = None if isinstance(tree, FolderTree) else REMOTE_THREADS
         except ArchiveError as error:
