@@ -21,7 +21,7 @@ COMMANDS = (
     ("snapshot", "verify"),
     ("snapshot", "rebuild"),
     ("snapshot", "diff"),
-    ("snapshot", "left-over"),
+    ("snapshot", "leftovers"),
     ("snapshot", "croissant"),
     ("quality", "check"),
     ("quality", "overlap"),

@@ -215,7 +215,7 @@ def diff(
     answer(found.to_json(), lines, as_json=as_json)
 
 
-@command(app, "left-over")
+@command(app, "leftovers")
 def show_left_over(
     store: Store = "",
     drop: Annotated[
