@@ -21,7 +21,7 @@ from pretrain_archive.data.quality.sensitive import (
     read_terms,
 )
 from pretrain_archive.data.quality.sensitive.labelled import EXAMPLES
-from pretrain_archive.data.quality.sensitive.scoring import Score, score
+from pretrain_archive.data.quality.sensitive.scoring import Score, detector_scores, score
 from pretrain_archive.domain.errors import InputError
 
 DETECTOR = Detector()
@@ -313,3 +313,14 @@ def test_score_counts():
 def test_hostile_texts_end(text):
     """No text makes the search run away: time grows with its length, not with its square."""
     assert len(DETECTOR.find(text)) <= len(text) / 3 + 1
+
+
+@pytest.mark.case("Q11")
+def test_scores_for_the_report():
+    """A report states precision and recall of the kinds that were looked for, as strict JSON."""
+    scores = detector_scores(("email", "forbidden_term", "secret"))
+
+    assert ["email", "secret"] == list(scores)
+    assert {"right", "wrong", "missed", "precision", "recall"} == scores["email"].keys()
+    assert scores == json.loads(json.dumps(scores, allow_nan=False))
+    assert {} == detector_scores(())
