@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import REMOTE_THREADS, Progress, expect, hash_stream, in_order, workers
-from pretrain_archive.data.listing import Listing, batches
+from pretrain_archive.data.listing import BATCH_FILES, Listing, batches
 from pretrain_archive.data.manifest import FORMAT, NAMED, PINNED, Built, Entry, Header
 from pretrain_archive.data.stamps import Stamps
 from pretrain_archive.data.tree import FolderTree, Listed, Tree, unreadable
@@ -26,6 +26,9 @@ SMALL = 1 << 18
 
 TICK_NS = 20_000_000
 """Kernels stamp files by a clock that moves every 1 to 10 ms: two writes within a tick may carry one stamp."""
+
+REMOTE_FILES = 4
+"""Files of a job where each takes a request: few, so that all threads have some."""
 
 Hashed = Callable[[Listed, Entry], None]
 Pair = tuple[Listed, Entry | None]
@@ -92,6 +95,7 @@ def hash_all(
     tree: Tree, listing: Iterable[Listed], *, each: Hashed | None = None, stamps: Stamps | None = None
 ) -> Iterator[list[Pair]]:
     """Yield the listed files in their order, in batches, each with its entry, or None if it changed."""
+    local = isinstance(tree, FolderTree)
 
     def work(job: tuple[list[Listed], list[Entry | None]]) -> tuple[list[Pair], list[bool]]:
         batch, before = job
@@ -105,10 +109,10 @@ def hash_all(
         return done, [known is not None for known in before]
 
     def jobs() -> Iterator[tuple[list[Listed], list[Entry | None]]]:
-        for batch in batches(listing):
+        for batch in batches(listing, files=BATCH_FILES if local else REMOTE_FILES):
             yield batch, [stamps.known(listed) if stamps else None for listed in batch]
 
-    threads = workers() if isinstance(tree, FolderTree) else REMOTE_THREADS
+    threads = workers() if local else REMOTE_THREADS
     for pairs, known in in_order(work, jobs(), threads=threads):
         if stamps is not None:
             stamps.note(pairs, known)

@@ -86,14 +86,14 @@ class Listing:
             yield self._spool.read(int.from_bytes(length, "big"))
 
 
-def batches(listing: Iterable[Listed]) -> Iterator[list[Listed]]:
-    """Cut a listing into jobs of hashing."""
+def batches(listing: Iterable[Listed], *, files: int = BATCH_FILES) -> Iterator[list[Listed]]:
+    """Cut a listing into jobs of hashing, of at most ``files`` files."""
     batch: list[Listed] = []
     size = 0
     for item in listing:
         batch.append(item)
         size += item.size
-        if size >= BATCH_BYTES or len(batch) == BATCH_FILES:
+        if size >= BATCH_BYTES or len(batch) == files:
             yield batch
             batch, size = [], 0
     if batch:

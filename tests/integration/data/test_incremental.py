@@ -11,9 +11,11 @@ import pytest
 from tests.support.data_track import ACTOR, origin, write_tree
 
 from pretrain_archive.data import layout, stamps
+from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.snapshots import create_snapshot, open_version
 from pretrain_archive.data.verify import verify_snapshot
 from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.storage.factory import open_bucket
 
 pytestmark = pytest.mark.requirement("R052")
 FILES = {b"a.txt": b"first", b"b/two.txt": b"second", b"z.txt": b"third"}
@@ -215,3 +217,25 @@ def test_nothing_is_left_over(take, root, tmp_path):
         take(root)
 
     assert [".json", ".jsonl"] == sorted(path.suffix for path in (tmp_path / "stamps").iterdir())
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_in_a_bucket_only_the_same_version_id_is_taken(take, s3, versioned):
+    """A pinned version id is one content for ever; without versions every object is read."""
+    client = s3.client()
+    if versioned:
+        client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
+    for name in ("a", "b", "c"):
+        client.put_object(Bucket=s3.bucket, Key=f"data/{name}", Body=name.encode())
+    tree = BucketTree.at(
+        open_bucket(s3.bucket, s3_options=s3.options), Address(bucket=s3.bucket, prefix=b"data/")
+    )
+    first = take(tree)
+    same = take(tree)
+    client.put_object(Bucket=s3.bucket, Key="data/b", Body=b"b")
+    again = take(tree)
+
+    assert ((0, 3) if versioned else (3, 0)) == (same.files_read, same.files_from_stamps)
+    assert ((1, 2) if versioned else (3, 0)) == (again.files_read, again.files_from_stamps)
+    assert same.manifest_digest == first.manifest_digest
+    assert versioned == ("(version id)" in same.check)
