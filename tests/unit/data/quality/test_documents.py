@@ -81,6 +81,11 @@ def test_characters_that_have_no_utf_8_form():
     ] == units("chars.jsonl", content)
 
 
+NEW_LINE = (
+    "new-line character seen in unquoted field - do you need to open the file in universal-newline mode?"
+)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -89,6 +94,12 @@ def test_characters_that_have_no_utf_8_form():
         pytest.param(b"\xef\xbb\xbftext,id\nok,1\n", [(2, 2)], id="byte order mark"),
         pytest.param(b"id,text\n1\n2,b\n", [(2, "1 columns, the header has 2"), (3, 1)], id="short row"),
         pytest.param(b"id,text\n1,\xff\n2,b\n", [(2, "not UTF-8"), (3, 1)], id="not UTF-8"),
+        pytest.param(
+            b"a\rb\n1,x\n",
+            [(0, f"not CSV: its header is none: {NEW_LINE}")],
+            id="no header",
+        ),
+        pytest.param(b"text,caf\xe9\nx,1\n", [(1, "not UTF-8"), (2, 1)], id="header not UTF-8"),
         pytest.param(b"id,body\n1,x\n", [(2, "no text in field 'text'")], id="no such column"),
         pytest.param(b'id,text\n1,"cut', [(2, "not CSV: unexpected end of data")], id="cut"),
         pytest.param(b"", [], id="zero bytes"),

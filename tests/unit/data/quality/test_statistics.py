@@ -32,6 +32,7 @@ def test_pieces_make_no_difference(raw, size):
     except UnicodeDecodeError:
         assert not found.encoding_valid
     else:
+        assert found == of_text(raw) == of_text(raw, text)
         assert found.encoding_valid
         assert len(text) == found.characters
         assert (sum(map(str.isalpha, text)) / len(text) if text else 0.0) == pytest.approx(

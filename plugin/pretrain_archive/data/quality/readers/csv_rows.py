@@ -15,8 +15,13 @@ def read_csv_rows(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text 
     csv.field_size_limit(min(LINE_LIMIT, sys.maxsize))
     source = _Lines(stream)
     rows = csv.reader(source, strict=True)
-    header = next(rows, [])
-    source.begin()
+    try:
+        header = next(rows, [])
+    except csv.Error as error:
+        yield Broken(path=path, line=0, reason=f"not CSV: its header is none: {error}")
+        return
+    if fault := source.begin()[1]:
+        yield Broken(path=path, line=1, reason=fault)
     while True:
         begin = rows.line_num + 1
         try:
