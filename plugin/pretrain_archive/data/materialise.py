@@ -18,8 +18,7 @@ from typing import BinaryIO, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import BLOCK, Progress, hash_stream, in_order
-from pretrain_archive.data.manifest import Entry, read_entries
-from pretrain_archive.data.merging import merge
+from pretrain_archive.data.manifest import read_entries
 from pretrain_archive.data.snapshots import open_manifest
 from pretrain_archive.data.sources import live_tree
 from pretrain_archive.data.splits import SplitEntry, read_split
@@ -93,23 +92,31 @@ def _wanted(store: ObjectStore, snapshot: SnapshotCreated, split: SplitCreated) 
         yield from map(Wanted, entries)
         return
     with open_manifest(store, snapshot.manifest_digest) as stream:
-        pairs = merge(
-            entries, read_entries(stream), left=lambda entry: text_to_path(entry.path), right=Entry.sort_key
-        )
-        for entry, pinned in pairs:
-            if entry is not None:
-                yield Wanted(entry, pinned.version if pinned else None)
+        files = read_entries(stream)
+        for entry in entries:
+            # Files of the snapshot stand in its order; halves of a list between them are in no manifest.
+            pinned = None if _is_half(entry) else next((f for f in files if f.path == entry.path), None)
+            yield Wanted(entry, pinned.version if pinned else None)
+
+
+def _is_half(entry: SplitEntry) -> bool:
+    """Whether the entry is the lines of one part of a list: made by the split, kept in the store in every mode."""
+    return entry.documents is not None
 
 
 def _locator(
     store: ObjectStore, snapshot: SnapshotCreated, folder: Path, source_root: Place | None
 ) -> Located:
-    if snapshot.mode == "reference":
-        tree = live_tree(snapshot, source_root)
-        return partial(_in_folder, tree) if isinstance(tree, FolderTree) else partial(_fetched, tree, folder)
-    if local_path(store, "blobs") is not None:
-        return partial(_in_store, store)
-    return partial(_downloaded, store, folder)
+    kept = (
+        partial(_in_store, store)
+        if local_path(store, "blobs") is not None
+        else partial(_downloaded, store, folder)
+    )
+    if snapshot.mode != "reference":
+        return kept
+    tree = live_tree(snapshot, source_root)
+    live = partial(_in_folder, tree) if isinstance(tree, FolderTree) else partial(_fetched, tree, folder)
+    return lambda wanted: kept(wanted) if _is_half(wanted.entry) else live(wanted)
 
 
 def _in_folder(tree: FolderTree, wanted: Wanted) -> bytes:

@@ -109,6 +109,31 @@ def test_a_training_program_finds_every_document(store, snap, split, tmp_path, m
         assert ("sha256:" + hashlib.sha256(content).hexdigest(), len(content)) == (row["sha256"], row["size"])
 
 
+@pytest.mark.requirement("R044")
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+def test_a_training_program_finds_the_lines_of_a_list(store, snap, split, tmp_path, mode):
+    """Both parts of a list are files of the kept lines, and the files after it keep their place, in every mode."""
+    rows_in = [json.dumps({"text": f"line {number} of a list"}).encode() + b"\n" for number in range(60)]
+    # The names of the parts sort behind a file that follows their list: nothing may rest on their order.
+    files = {
+        b"a.jsonl": b"".join(rows_in),
+        b"a.t.txt": b"between\n",
+        b"b.txt": b"behind\n",
+        b"c.txt": b"last\n",
+    }
+    snapshot = snap(store, write_tree(tmp_path / "in", files), mode=mode)
+    made = split(store, snapshot, validation_fraction=0.3)
+    listed = rows(materialise(store, snapshot, made, tmp_path / "work"))
+
+    content = {row["path"]: Path(row["location"]).read_bytes() for row in listed}
+    halves = [text for path, text in content.items() if "jsonl" in path]
+    assert 2 == len(halves)
+    assert sorted(rows_in) == sorted(line for half in halves for line in half.splitlines(keepends=True))
+    assert {name.decode(): files[name] for name in (b"a.t.txt", b"b.txt", b"c.txt")} == {
+        path: text for path, text in content.items() if "jsonl" not in path
+    }
+
+
 @pytest.mark.case("S11")
 def test_nothing_is_written_outside_the_folder(snap, split, s3, tmp_path):
     """Downloaded documents lie below the folder under their digest, and stay when laid out again."""
