@@ -254,8 +254,8 @@ def test_a_plan_beside_another_is_left_alone(form: dict[str, Any]) -> None:
 def test_the_policy_decides_on_stamps(opener: Opener, ledger: SqlLedger, tmp_path: Path) -> None:
     """Off by default; where the policy allows them the record tells what was read and what was not."""
     policy = tmp_path / "policies" / "demo.toml"
-    for number, text in enumerate(("[data]\n", '[data]\nincremental = "stamps"\n')):
-        policy.write_text(policy.read_text().replace("[data]\n", text))
+    for number, allowed in enumerate(("off", "stamps")):
+        policy.write_text(policy.read_text().replace('incremental = "off"', f'incremental = "{allowed}"'))
         here = {"dag_run_id": f"r{number}"}
         run_uid = OpenRunOperator(task_id="open_run").execute(
             context("open_run", params=opener.values(), **here)
