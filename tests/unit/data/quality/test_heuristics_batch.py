@@ -53,3 +53,13 @@ def test_large_and_many(monkeypatch):
     alone, together = both([f"word {n} of the words " * (n % 7) for n in range(40)])
 
     assert alone == together
+
+
+@pytest.mark.parametrize("length", [9, 16, 17, 24, 63, 64, 65, 200])
+def test_words_that_differ_in_their_last_character(length):
+    """However long they are, they are two words: no pair of them repeats."""
+    stem = "w" * (length - 1)
+    alone, together = both([f"{stem}a {stem}b {stem}c {stem}d", f"{stem}a {stem}b {stem}a {stem}b"])
+
+    assert alone == together
+    assert together[0] != together[1]
