@@ -142,8 +142,8 @@ def test_an_unknown_suite_lists_the_known():
     ("answer", "reason"),
     [
         pytest.param(None, "not_measured", id="no answer"),
-        pytest.param({"rows": 0}, "nothing_matched", id="no row"),
-        pytest.param({"rows": 5, "missing": 5}, "nothing_matched", id="only missing values"),
+        pytest.param({"rows": 0, "results": [{}]}, "nothing_matched", id="no row"),
+        pytest.param({"rows": 5, "missing": 5, "results": [{}]}, "nothing_matched", id="only missing values"),
         pytest.param({"rows": 5, "error": "no such column"}, "not_judged", id="an error of the library"),
     ],
 )
@@ -154,6 +154,15 @@ def test_nothing_judged_never_passes(answer, reason):
 
     assert (False, False, reason) == (gate["passed"], gate["checked"], gate["reason"])
     assert "not checked" in gate["detail"] or gate["error"]
+
+
+@pytest.mark.case("Q07")
+def test_a_column_of_no_batch_never_passes():
+    """An expectation over a whole column that no frame was made for has no answer, and that is no pass."""
+    asked = rule(expectation="expect_column_mean_to_be_between", kwargs={"min_value": 0})
+    gate = gate_of(asked, Answer(rule=asked))
+
+    assert (False, False, "nothing_matched") == (gate["passed"], gate["checked"], gate["reason"])
 
 
 @pytest.mark.parametrize(("unexpected", "passed"), [(42, True), (43, False)])
