@@ -173,8 +173,9 @@ def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
 
 @router.get("/runs/{run_uid}/records/{record_id}")  # noqa: FAST003 - readable_run takes the run
 def show_record(request: Request, view: RunDep, record_id: str) -> Response:
-    """One record as it is stored and hashed."""
-    record = next((r for r in view.records if r.record_id == record_id), None)
+    """One record of the run, or of the rights to its sources, as it is stored and hashed."""
+    told = (*view.records, *(view.around.records if view.around else ()))
+    record = next((r for r in told if r.record_id == record_id), None)
     if record is None:
         raise HTTPException(status_code=404)
     holds = bool(record.stored) and merkle.leaf_hash(record.stored).hex() == record.leaf

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.source_rights import LATER_KINDS
 from pretrain_archive.domain.verdicts import Item, Verdict, counts, worst_first
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.web.curve import Curve, loss_curve
@@ -87,10 +88,17 @@ def run_page(ledger: Ledger, view: RunView) -> RunPage:
         failure=failure if view.state == "failed" else None,
         attempts=tuple(_attempts(view)),
         curve=loss_curve(view),
-        timeline=tuple(r for r in reversed(view.records) if r.kind != "metrics.recorded"),
+        timeline=tuple(_timeline(view)),
         packages=tuple(reversed(list(view.all(kinds.PackageWritten)))),
         people=(("submitter", opened.submitter or ""), *opened.people.items()),
     )
+
+
+def _timeline(view: RunView) -> list[Record]:
+    """What happened, newest first: the run's records, and what was recorded of its sources' rights since."""
+    later = [r for r in view.around.records if r.kind in LATER_KINDS] if view.around else []
+    shown = [r for r in view.records if r.kind != "metrics.recorded"]
+    return sorted([*shown, *later], key=lambda record: record.position, reverse=True)
 
 
 def _card(track: str, items: list[Item]) -> TrackCard:

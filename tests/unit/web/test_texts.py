@@ -11,6 +11,7 @@ from tests.unit.web.gated_run import demo_policy
 
 from pretrain_archive import web
 from pretrain_archive.domain.checklists import checklist
+from pretrain_archive.domain.kinds.registry import KINDS
 from pretrain_archive.domain.policy import LabelReview, Labels
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.items import evidence_items
@@ -53,6 +54,11 @@ def test_every_text_that_is_asked_for_exists() -> None:
     asked = {key for key in asked if not key.endswith(".")}
 
     assert set() == asked - set(TEXTS)
+
+
+def test_every_kind_of_record_is_told_in_words() -> None:
+    """The timeline names no record by its code: each kind has words in both languages."""
+    assert [] == [kind for kind in KINDS if f"kind.{kind}" not in TEXTS]
 
 
 def test_every_item_has_a_chinese_check_and_hint() -> None:
