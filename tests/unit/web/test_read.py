@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import Request
 from tests.unit.web.gated_run import UID, GatedRun, demo_policy, gated_run
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.gates.service import gate_view, load_run
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.withdrawing import find_source, withdraw
 from pretrain_archive.storage.port import ObjectStore
 from pretrain_archive.web import read_runs
+from pretrain_archive.web.app import show_record
 from pretrain_archive.web.gate_cards import card_of
 from pretrain_archive.web.read_gate import GatePage, gate_page, signer
 from pretrain_archive.web.read_run import run_page
@@ -241,3 +246,30 @@ def test_dags_are_learnt_step_by_step(ledger: Ledger, store: ObjectStore, tmp_pa
     gated_run(ledger, store, tmp_path / "2", number=2, dag_id="other_dag").waiting_at_prepare()
 
     assert {"pretraining_reference", "other_dag"} == known.names(ledger)
+
+
+@pytest.mark.requirement("R037")
+def test_a_withdrawn_source_is_on_the_timeline_of_its_runs(
+    ledger: Ledger, store: ObjectStore, tmp_path: Path
+) -> None:
+    """What is recorded of the source in a stream of its own is told with the run, newest first, and opens."""
+    run = gated_run(ledger, store, tmp_path)
+    run.waiting_at_prepare()
+    caller = Caller(
+        origin=Origin(dag_id="cli", dag_run_id="call", task_id="withdraw"),
+        actor=Actor(type="cli", name="dana"),
+    )
+    [source] = load_run(ledger, run.uid).all(kinds.SourceRegistered)
+    withdraw(ledger, caller, find_source(ledger, source[1].name), reason="the contract ended")
+    view = whole_run(ledger, run.uid)
+    newest = run_page(ledger, view).timeline[0]
+    shown = show_record(_request(), view, newest.record_id)
+
+    assert "source.withdrawn" == newest.kind
+    assert 200 == shown.status_code
+    assert "the contract ended" in bytes(shown.body).decode()
+
+
+def _request() -> Request:
+    """A request of a browser to the pages."""
+    return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "root_path": "/pages"})
