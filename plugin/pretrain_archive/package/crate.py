@@ -19,7 +19,13 @@ from pretrain_archive.package.evidence import Part
 
 CONTEXT = ["https://w3id.org/ro/crate/1.2/context", {"sha256": "http://schema.org/sha256"}]
 PROFILE = "https://w3id.org/ro/wfrun/process/0.5"
-TYPES = {".json": "application/json", ".html": "text/html", ".csv": "text/csv", ".py": "text/x-python"}
+TYPES = {
+    ".json": "application/json",
+    ".jsonl": "application/jsonl",
+    ".html": "text/html",
+    ".csv": "text/csv",
+    ".py": "text/x-python",
+}
 
 ABOUT = {
     "index.html": "The decision, the gates, the verdicts and the events on one page",
@@ -27,7 +33,7 @@ ABOUT = {
     "README.txt": "How to read and check this package",
     "references.json": "What is not copied: digest, location and access boundary",
     "-snapshot-manifest.json": "Every file of the data snapshot with size and SHA-256",
-    "-dropped-documents.json": "Documents that a step of processing left out, with the reason and without their text",
+    "-dropped-documents.jsonl": "Documents that a step of processing left out, with the reason and without their text",
     "-split.json": "Documents for training and for validation",
     "-quality-report.json": "Result of the quality check over the snapshot",
     "-quality-report.html": "The quality check as a page for people",

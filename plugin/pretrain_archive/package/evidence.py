@@ -159,7 +159,7 @@ def _sources(view: RunView) -> Iterator[_Source]:
         if account.dropped_uri and account.dropped_digest:
             yield _Source(
                 record=record, field="dropped_digest", digest=account.dropped_digest, access=data,
-                uri=account.dropped_uri, name=f"{record.sequence:06d}-dropped-documents.json",
+                uri=account.dropped_uri, name=f"{record.sequence:06d}-dropped-documents.jsonl",
             )  # fmt: skip
     for record, quality in view.all(kinds.QualityReported):
         yield _Source(

@@ -143,13 +143,13 @@ def _input(view: RunView) -> _Words:
             f"输入为数据快照 {name}：{count} 个文件，{size}，摘要 {digest}。",
             snapshot[0],
         )
-        for record, account in chain_of(view):
+        for number, (record, account) in enumerate(chain_of(view), 1):
             rule, dropped = account.rule, sum(item.documents for item in account.dropped)
             words.say(
-                f"Before, rule {rule.name} v{rule.version} ({rule.kind}) kept {account.documents_out:,} of "
-                f"{account.documents_in:,} documents and left out {dropped:,}.",
-                f"此前规则 {rule.name} v{rule.version}（{rule.kind}）在 {account.documents_in:,} 个文档中保留 "
-                f"{account.documents_out:,} 个，剔除 {dropped:,} 个。",
+                f"Step {number}, rule {rule.name} v{rule.version} ({rule.kind}): {account.documents_out:,} "
+                f"of {account.documents_in:,} documents kept, {dropped:,} left out.",
+                f"第 {number} 步规则 {rule.name} v{rule.version}（{rule.kind}）：在 {account.documents_in:,} 个文档中"
+                f"保留 {account.documents_out:,} 个，剔除 {dropped:,} 个。",
                 record,
             )
     if source is None:
