@@ -81,8 +81,8 @@ def rebuild(
             hint="Only a recipe is rebuilt; a copy is there, a reference lies in its source.",
         )  # fmt: skip
     target = target.absolute()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError("--to", str(target), "is there and not empty", hint="Name a new folder.")
+    if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise InputError("--to", str(target), "is there and not empty, or a link", hint="Name a new folder.")
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent, _hidden(target))
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{_hidden(target)}{os.getpid()}-") as work:
@@ -93,7 +93,10 @@ def rebuild(
         out = Path(work) / "out"
         out.mkdir()
         _lay_out(overlay, snapshot, os.fsencode(out))
-        out.replace(target)
+        try:
+            out.replace(target)
+        except OSError as error:  # somebody made it in the meantime
+            raise InputError("--to", str(target), f"cannot be taken: {error.strerror}") from error
     return Rebuilt(snapshot=snapshot, folder=target, stage=found.stage, items=())
 
 
@@ -163,21 +166,42 @@ def _said(entry: Entry | None) -> str:
 
 
 def _lay_out(overlay: Overlay, snapshot: SnapshotCreated, out: bytes) -> None:
-    """Write every entry below ``out``; names are bytes."""
-    with open_manifest(overlay, snapshot.manifest_digest) as stream:
-        for entry in read_entries(stream):
-            place = os.path.join(out, text_to_path(entry.path))
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            if entry.link is not None:
-                os.symlink(text_to_path(entry.link), place)
-                continue
-            key = layout.blob_key(entry.sha256)
-            with overlay.open(key) as source, open(place, "wb") as target:
-                shutil.copyfileobj(source, target, BLOCK)
-            with open(place, "rb") as written:
-                digest, _ = hash_stream(written)
-            if digest != entry.sha256:
-                raise StorageError(f"{entry.path}: was written as {digest}, expected {entry.sha256}.")
+    """Write every entry below ``out``; names are bytes. Links come last, so that nothing is written through one."""
+    for links in (False, True):
+        with open_manifest(overlay, snapshot.manifest_digest) as stream:
+            for entry in read_entries(stream):
+                if (entry.link is not None) is links:
+                    _put_down(overlay, entry, out)
+
+
+def _put_down(overlay: Overlay, entry: Entry, out: bytes) -> None:
+    """Write one entry below ``out``; ``InputError`` for a name that no folder can hold, or not beside the others.
+
+    Keys of a bucket may be ``../x``, ``/x`` or ``a//b``: as a path they lie elsewhere, or on another file.
+    """
+    name = text_to_path(entry.path)
+    if not {b"", b".", b".."}.isdisjoint(name.split(b"/")) or b"\0" in name:
+        raise InputError(
+            "snapshot", entry.path, "is a name that leads out of a folder or to another file of it",
+            hint="It can only be written to a bucket; nothing was rebuilt.",
+        )  # fmt: skip
+    place = os.path.join(out, name)
+    try:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if entry.link is not None:
+            os.symlink(text_to_path(entry.link), place)
+            return
+        with overlay.open(layout.blob_key(entry.sha256)) as source, open(place, "xb") as target:
+            shutil.copyfileobj(source, target, BLOCK)
+        with open(place, "rb") as written:
+            digest, _ = hash_stream(written)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(
+            "snapshot", entry.path, "cannot stand beside another file of the same name in a folder",
+            hint="A bucket may hold 'a' and 'a/b', a folder may not; nothing was rebuilt.",
+        ) from None  # fmt: skip
+    if digest != entry.sha256:
+        raise StorageError(f"{entry.path}: was written as {digest}, expected {entry.sha256}.")
 
 
 def _hidden(target: Path) -> str:

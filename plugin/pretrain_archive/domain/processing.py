@@ -181,8 +181,15 @@ class RecipeRights(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     rebuild_allowed: bool
-    keep_days: float = Field(gt=0)
+    keep_days: FiniteFloat = Field(gt=0, le=365_000)
     approver: str = Field(min_length=1)
+
+
+def asked_sample(share: float, seed: int) -> SampleStep:
+    """The sample that a trigger form asks for; its name says share and seed in full, so that no two share one."""
+    return SampleStep(
+        name=f"asked-sample-{seed}-{share!r}", version=1, kind="sample", seed=seed, share=share, output="asked_sample",
+    )  # fmt: skip
 
 
 def output_of(step: _Step) -> str:

@@ -19,7 +19,7 @@ from pretrain_archive.domain.chains import pool_of
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated, TemporaryRemoved
 from pretrain_archive.domain.policy import Policy
-from pretrain_archive.domain.processing import SampleStep, SplitStep
+from pretrain_archive.domain.processing import SplitStep, asked_sample
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.request import RunRequest
 from pretrain_archive.ledger.port import Ledger
@@ -28,7 +28,6 @@ from pretrain_archive.services.progress import every
 from pretrain_archive.services.runs import policy_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore
 
-ASKED = "asked-sample"
 CONTENT = "pretrain-archive-content-"
 """Temporary folders with a recipe's content: this, the process id and a random text."""
 
@@ -47,13 +46,7 @@ def steps_of(policy: Policy, request: RunRequest) -> list[Any]:
     steps = [step for step in policy.data.steps if not isinstance(step, SplitStep)]
     if request.sample_share is None:
         return steps
-    return [
-        SampleStep(
-            name=f"{ASKED}-{request.sample_seed}-{request.sample_share:g}", version=1, kind="sample",
-            seed=request.sample_seed, share=request.sample_share, output="asked_sample",
-        ),
-        *steps,
-    ]  # fmt: skip
+    return [asked_sample(request.sample_share, request.sample_seed), *steps]
 
 
 def split_step(policy: Policy) -> SplitStep:

@@ -13,9 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tests.support.data_track import ACTOR, AWKWARD_NAMES, FOREIGN_NAMES, numbered, origin, write_tree
+from tests.support.odd_s3 import BUCKET, odd_s3
 from tests.support.processing import corpus, line, step
 
+from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.overlay import Overlay
 from pretrain_archive.data.processing.applying import Applier, apply_steps
 from pretrain_archive.data.rebuilding import content_of, rebuild
@@ -32,6 +35,7 @@ from pretrain_archive.domain.errors import (
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.processing import RecipeRights
 from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.storage.factory import open_bucket
 from pretrain_archive.storage.files import FileStore
 
 ROOT = Path(__file__).parents[3]
@@ -188,6 +192,66 @@ def test_wrong_targets(files, tmp_path):
     assert ["x"] == [path.name for path in mine.iterdir()]
     with pytest.raises(InputError, match="not as a recipe"):
         rebuild(files, made.model_copy(update={"mode": "copy"}), tmp_path / "out")
+
+
+@pytest.mark.case("S11")
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        pytest.param([b"../../up"], "leads out of a folder", id="up"),
+        pytest.param([b"/tmp/pretrain-archive-never"], "leads out of a folder", id="absolute"),
+        pytest.param([b"a//b", b"a/b"], "leads out of a folder", id="empty part"),
+        pytest.param([b"x/../y", b"y"], "leads out of a folder", id="up within"),
+        pytest.param([b"a", b"a/b"], "cannot stand beside", id="file and folder"),
+    ],
+)
+def test_keys_that_no_folder_holds(files, tmp_path, keys, told):
+    """Keys of a bucket are any bytes: nothing is written outside the folder or over another file, and the name told."""
+    with odd_s3({key: key for key in keys}) as odd:
+        found = BucketTree.at(open_bucket(BUCKET, s3_options=odd.options), Address(bucket=BUCKET))
+        made = create_recipe(
+            files,
+            None,
+            name="odd",
+            tree=found,
+            source_uri=found.uri,
+            rights=RIGHTS,
+            actor=ACTOR,
+            origin=origin(),
+        )
+        with pytest.raises(InputError, match=told):
+            rebuild(files, made, tmp_path / "p/q/out", source=found)
+
+    assert [] == [path for path in (tmp_path / "p").rglob("*") if path.is_file()]
+    assert not Path("/tmp/pretrain-archive-never").exists()  # noqa: S108 - must not be there
+
+
+def test_link_as_target(files, tmp_path):
+    """A link is no place for a rebuild, whether it leads somewhere or nowhere."""
+    made = recipe(files, write_tree(tmp_path / "src", {b"a.txt": b"a"}))
+    (tmp_path / "empty").mkdir()
+    for name, leads in (("nowhere", "gone"), ("somewhere", "empty")):
+        (tmp_path / name).symlink_to(tmp_path / leads)
+        with pytest.raises(InputError, match="or a link"):
+            rebuild(files, made, tmp_path / name)
+
+
+@pytest.mark.parametrize("cut", [0, 20, 400])
+def test_cut_recipe(files, tmp_path, cut):
+    """A recipe of which a part is lost is told as such."""
+    made = recipe(files, write_tree(tmp_path / "src", {b"a.txt": b"a"}))
+    (path,) = (files.folder / "recipes").rglob("*.json")
+    path.write_bytes(path.read_bytes()[:cut])
+
+    with pytest.raises(ArchiveError, match="differs from its digest"):
+        read_recipe(files, made)
+
+
+@pytest.mark.parametrize("days", [0, -1, 1e12, float("inf"), float("nan")])
+def test_days_that_no_calendar_holds(days):
+    """A recipe is kept for some days: not for none, and not for ever."""
+    with pytest.raises(ValidationError, match="keep_days"):
+        RecipeRights(rebuild_allowed=True, keep_days=days, approver="alice")
 
 
 def test_forged_recipe(files, tmp_path):

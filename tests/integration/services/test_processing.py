@@ -10,10 +10,12 @@ from tests.support.main_line import Line, line_policy
 from tests.support.processing import entries, pack
 from tests.support.processing import line as record
 
+from pretrain_archive.data.processing.applying import Applier, apply_steps
 from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated, TemporaryRemoved
+from pretrain_archive.domain.processing import asked_sample
 from pretrain_archive.domain.run_diff import compare
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.services import data, processing
@@ -113,7 +115,7 @@ def test_line_with_steps(tmp_path):
     assert "changed" != closed.package.verdict
     assert "deduplicate once v1: 99 → 88 documents" in shown["data.processing"]
     assert "a copy is kept" == shown["data.rebuilding"]
-    lists = list((closed.folder / "evidence").glob("*-dropped-documents.json"))
+    lists = list((closed.folder / "evidence").glob("*-dropped-documents.jsonl"))
     assert 2 == len(lists)
     assert "short.txt" in "".join(path.read_text() for path in lists)
     assert "long-enough v1" in (closed.folder / "index.html").read_text()
@@ -146,8 +148,30 @@ def test_steps_that_were_left_out(tmp_path):
     shown = item(line)[0]
     assert ("changed", True) == (
         shown["verdict"],
-        "the applied steps (none) are not those of the policy" in shown["found"],
+        "the applied steps (none) are not those of the policy and the form" in shown["found"],
     )
+
+
+@pytest.mark.requirement("R059")
+@pytest.mark.parametrize("asked", [{"sample_share": 0.5, "sample_seed": 4}, {"sample_share": 0.75}])
+def test_another_sample_than_was_asked(tmp_path, asked):
+    """Where the form asks for a sample, neither the whole nor a sample of other size or seed passes the gate."""
+    line = begin(tmp_path, policy=line_policy(min_documents="2", max_unclean_rate="1.0"))
+    line.open(**asked)
+    data.register(line.ledger, line.caller("register_source"), line.run_uid)
+    data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
+    raw = line.view().latest(SnapshotCreated)
+    rules, caller = line.policy.policy, line.caller("by_hand")
+    processing.make_split(line.ledger, line.store, caller, line.run_uid, rules, raw)
+    assert "changed" == item(line)[0]["verdict"]
+
+    by_hand = Applier(ledger=line.ledger, actor=caller.actor, origin=caller.origin, stream=line.run_uid)
+    (made,) = apply_steps(line.store, raw, [asked_sample(0.5, 0)], by_hand)
+    caller = line.caller("by_hand", try_number=2)
+    processing.make_split(line.ledger, line.store, caller, line.run_uid, rules, made.snapshot)
+    assert "changed" == item(line)[0]["verdict"]
+    processing.process(line.ledger, line.store, line.caller("process"), line.run_uid)
+    assert "verified" == item(line)[0]["verdict"]
 
 
 def test_snapshot_taken_again_after_the_steps(tmp_path):

@@ -8,6 +8,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.chains import chain_of, name_of, pool_of, told
 from pretrain_archive.domain.checklists.common import item, last, names_snapshot
 from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.processing import asked_sample
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
 
@@ -32,7 +33,10 @@ def processing(view: RunView, policy: Policy) -> Item:
         found=found,
         check="the policy's steps lead by recorded rules from the pool to this snapshot, of which the split was made",
         expected="; ".join(
-            [*(f"{step.kind} {step.name} v{step.version}" for step in _steps(policy)), "split by document"]
+            [
+                *(f"{step.kind} {step.name} v{step.version}" for step in _steps(view, policy)),
+                "split by document",
+            ]
         ),
         owner=policy.people.data_owner,
         requirement="R044",
@@ -40,8 +44,13 @@ def processing(view: RunView, policy: Policy) -> Item:
     )
 
 
-def _steps(policy: Policy) -> list[Any]:
-    return [step for step in policy.data.steps if step.kind != "split"]
+def _steps(view: RunView, policy: Policy) -> list[Any]:
+    """The sample that the run's form asked for, then the policy's steps without the split."""
+    steps = [step for step in policy.data.steps if step.kind != "split"]
+    conf = view.opened.conf if view.opened is not None else {}
+    if (share := conf.get("sample_share")) is None:
+        return steps
+    return [asked_sample(float(share), int(conf.get("sample_seed") or 0)), *steps]
 
 
 def _steps_missed(view: RunView, policy: Policy) -> str:
@@ -51,10 +60,9 @@ def _steps_missed(view: RunView, policy: Policy) -> str:
         return "the snapshot that the steps began with is unrecorded"
     if chain and (chain[0].input, chain[0].input_digest) != (name_of(pool[1]), pool[1].manifest_digest):
         return f"the steps began with {chain[0].input}, the run took {name_of(pool[1])}"
-    wanted = [(step.kind, step.name, step.version, step.parameters()) for step in _steps(policy)]
+    wanted = [(step.kind, step.name, step.version, step.parameters()) for step in _steps(view, policy)]
     applied = [(r.kind, r.name, r.version, r.parameters) for r in (account.rule for account in chain)]
-    asked = view.opened is not None and view.opened.conf.get("sample_share") is not None
-    if applied[1 if asked and applied else 0 :] != wanted:
+    if applied != wanted:
         names = ", ".join(f"{kind} {name} v{version}" for kind, name, version, _ in applied) or "none"
-        return f"the applied steps ({names}) are not those of the policy"
+        return f"the applied steps ({names}) are not those of the policy and the form"
     return ""
