@@ -179,21 +179,33 @@ def _mark(found: os.stat_result) -> Mark:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+Named = tuple[bytes, os.DirEntry[bytes]]
+
+
 def _walk(root: bytes, below: bytes, chosen: Filter) -> Iterator[Listed]:
+    # A stack of its own: folders may be nested deeper than the interpreter lets calls be.
+    open_folders: list[tuple[bytes, Iterator[Named]]] = [(below, _scanned(root, below))]
+    while open_folders:
+        above, entries = open_folders[-1]
+        name, entry = next(entries, (b"", None))
+        path = above + name
+        if entry is None:
+            open_folders.pop()
+        elif name.endswith(b"/"):
+            if chosen.enters(path[:-1]):
+                open_folders.append((path, _scanned(root, path)))
+        elif chosen.takes(path):
+            yield _listed(entry, path)
+
+
+def _scanned(root: bytes, below: bytes) -> Iterator[Named]:
+    """The entries of a folder in the order of the whole paths below it: a folder sorts as its name with '/'."""
     folder = os.path.join(root, below)
     try:
         with os.scandir(folder) as entries:
-            # A folder sorts as its name with '/': that is the order of the whole paths below it.
-            named = sorted((e.name + b"/" * e.is_dir(follow_symlinks=False), e) for e in entries)
+            return iter(sorted((e.name + b"/" * e.is_dir(follow_symlinks=False), e) for e in entries))
     except OSError as error:
         raise unreadable(folder, error) from error
-    for name, entry in named:
-        path = below + name
-        if name.endswith(b"/"):
-            if chosen.enters(path[:-1]):
-                yield from _walk(root, path, chosen)
-        elif chosen.takes(path):
-            yield _listed(entry, path)
 
 
 def _listed(entry: os.DirEntry[bytes], path: bytes) -> Listed:

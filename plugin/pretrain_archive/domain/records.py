@@ -83,6 +83,10 @@ class Origin:
     try_number: int = 1
 
 
+UNRECORDED_FIELDS = frozenset({"follows", "beside"})
+"""What a draft asks of the log and no record keeps."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draft:
     """A fact to be appended.
@@ -92,7 +96,7 @@ class Draft:
     first launch. A retried write with the same stream, attempt, origin, kind and ordinal is the same fact.
     ``unique`` is a key that may be taken once in the whole ledger (a launch, a close). ``follows`` is the
     sequence of the newest record of the stream that the writer has seen: if the stream has moved on, nothing is
-    written, so that what was checked is what holds.
+    written, so that what was checked is what holds. ``beside`` says the same of other streams (-1: none was there).
     """
 
     stream: str
@@ -106,6 +110,7 @@ class Draft:
     unique: str = ""
     schema_version: int = 1
     follows: int | None = None
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.stream or not self.kind or self.attempt < 0 or self.ordinal < 0:

@@ -7,6 +7,7 @@ part of the log that the next checkpoint signs. Task states, XCom and DAG topolo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +24,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.training import spent_minutes
 from pretrain_archive.gates.service import GateView, gate_view
-from pretrain_archive.gates.sources import with_sources
+from pretrain_archive.gates.sources import newest_of_sources, with_sources
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
 from pretrain_archive.ledger.proving import sealed_faults
@@ -42,13 +43,17 @@ class Observed:
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPermit:
-    """A token that was derived and not yet consumed; ``follows`` is the newest record that was looked at."""
+    """A token that was derived and not yet consumed; ``follows`` is the newest record that was looked at.
+
+    ``sources`` are the streams of the run's sources, each with the newest record in it that was looked at.
+    """
 
     run_uid: str
     attempt: int
     token: dict[str, Any]
     checkpoint: SignedCheckpoint
     follows: int
+    sources: Mapping[str, int]
 
     @property
     def digest(self) -> str:
@@ -140,7 +145,10 @@ def open_attempt(view: RunView) -> Record | None:
 def launch_faults(
     ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime
 ) -> tuple[GateView, list[str]]:
-    """The prepare gate, and everything that forbids this run to occupy anything now, ceilings aside."""
+    """The prepare gate, and everything that forbids this run to occupy anything now, ceilings aside.
+
+    A view that was built by :func:`with_sources` is judged by what was seen then.
+    """
     if view.opened is None or not view.opened.policy:
         raise RefusedError(f"no launch: run {view.run_uid} is not opened in the ledger")
     faults: list[str] = []
@@ -157,7 +165,7 @@ def launch_faults(
     )
     faults += signature_faults(gate, now=now, hours=hours, policy=policy)
     faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
-    faults += rights_faults(with_sources(ledger, view), now=now)
+    faults += rights_faults(view if view.around else with_sources(ledger, view), now=now)
     return gate, faults + _bound_faults(view, observed, policy)
 
 
@@ -175,6 +183,7 @@ def derive_permit(
     ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime
 ) -> LaunchPermit:
     """Derive the launch token of the next attempt; :class:`RefusedError` names everything that forbids it."""
+    view = with_sources(ledger, view)
     gate, faults = launch_faults(
         ledger, view, dag_run_id=dag_run_id, policy=policy, observed=observed, now=now
     )
@@ -195,6 +204,7 @@ def derive_permit(
         attempt=view.attempts + 1,
         checkpoint=checkpoint,
         follows=view.newest,
+        sources=newest_of_sources(view),
         token=_token(view, gate, view.attempts + 1, observed, policy),
     )
 
@@ -240,7 +250,8 @@ def consume_permit(
 
     Raises ``AlreadyRecordedError`` if this attempt's token was used before, also by the same task try (whose
     repeated write the ledger would find again), and ``StreamMovedError`` if the run got any record since the
-    token was derived (a rejection, a close, another launch): then nothing may start.
+    token was derived (a rejection, a close, another launch), or one of its sources did (a withdrawal, a right that
+    was revoked): then nothing may start.
     """
     for used in ledger.records(streams=[permit.run_uid], kinds=["launch.intended"]):
         if used.attempt == permit.attempt:
@@ -267,6 +278,7 @@ def consume_permit(
     [record] = ledger.append([
         Draft(stream=permit.run_uid, kind="launch.intended", payload=payload.to_json(), actor=actor, origin=origin,
               attempt=permit.attempt, unique=f"launch/{permit.run_uid}/{permit.attempt}", follows=permit.follows,
+              beside=permit.sources,
               edges=tuple(Edge(subject=run, relation=Relation.USED, object=ref) for ref in bound))
     ])  # fmt: skip
     return record

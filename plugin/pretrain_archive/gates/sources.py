@@ -43,6 +43,18 @@ def with_later_facts(ledger: Ledger, views: Iterable[RunView]) -> Iterator[RunVi
         yield replace(view, around=Around()) if unchanged else with_sources(ledger, view)
 
 
+def newest_of_sources(view: RunView) -> dict[str, int]:
+    """The newest record that :func:`with_sources` saw in each source's own stream, by its sequence; -1 for none.
+
+    A launch names them, so that it is not recorded if a source was withdrawn since.
+    """
+    streams = {source_stream(source): -1 for source in source_ids(view)}
+    for record in view.around.records if view.around else ():
+        if record.stream in streams:
+            streams[record.stream] = max(streams[record.stream], record.sequence)
+    return streams
+
+
 def _ref(snapshot: SnapshotCreated) -> Ref:
     return Ref(type="snapshot", id=snapshot.name, version=str(snapshot.version))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pretrain_archive.domain.identity import parse_time
 from pretrain_archive.domain.merkle import leaf_hash
-from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.records import UNRECORDED_FIELDS, Draft, Record
 from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.rows import UNREADABLE, plain_bytes, read_record, record_row, run_row
 from pretrain_archive.ledger.tables import column_text, key_hash
@@ -128,7 +128,8 @@ def _whole(record: Record) -> Record:
 
 def _columns_that_differ(record: Record, row: tuple[Any, ...]) -> Iterator[str]:
     """Name every column that is not the copy of the stored body it should be."""
-    draft = Draft(**{name: getattr(record, name) for name in Draft.__dataclass_fields__ if name != "follows"})
+    kept = Draft.__dataclass_fields__.keys() - UNRECORDED_FIELDS
+    draft = Draft(**{name: getattr(record, name) for name in kept})
     expected = (
         *record_row(record),
         key_hash(draft.idempotency_key()),

@@ -20,7 +20,7 @@ from pretrain_archive.domain.errors import (
 from pretrain_archive.domain.identity import new_id, utc_now
 from pretrain_archive.domain.kinds import KINDS
 from pretrain_archive.domain.merkle import leaf_hash
-from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.records import UNRECORDED_FIELDS, Draft, Record
 from pretrain_archive.ledger.encoding import encode, encode_new, raise_fault, shown
 from pretrain_archive.ledger.engine import Session
 from pretrain_archive.ledger.rows import (
@@ -159,16 +159,16 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
     """Give a draft its place in the log and in its stream, and hash it."""
     draft = item.draft
     stream = column_text(draft.stream)
-    if stream not in batch.heads:
-        row = session.one(_HEAD, (stream,))
-        batch.heads[stream] = _head(stream, row) if row else (-1, "")
-    sequence, previous = batch.heads[stream]
-    if draft.follows is not None and draft.follows != sequence:
-        raise StreamMovedError(
-            f"The stream {stream} moved on: record {draft.follows} was its newest when {draft.kind} was checked, "
-            f"now it is {sequence}.",
-            hint="Look at what was recorded meanwhile and try again; nothing was written.",
-        )
+    sequence, previous = _newest(session, batch, stream)
+    seen = {column_text(other): newest for other, newest in draft.beside.items()}
+    seen |= {} if draft.follows is None else {stream: draft.follows}
+    for looked_at, before in seen.items():
+        if (now := _newest(session, batch, looked_at)[0]) != before:
+            raise StreamMovedError(
+                f"The stream {looked_at} moved on: record {before} was its newest when {draft.kind} was checked, "
+                f"now it is {now}.",
+                hint="Look at what was recorded meanwhile and try again; nothing was written.",
+            )
     body = _body(draft) | {
         "record_id": new_id("rec"),
         "sequence": sequence + 1,
@@ -189,6 +189,14 @@ def _place(session: Session, item: Prepared, batch: _Batch) -> Record:
     return record
 
 
+def _newest(session: Session, batch: _Batch, stream: str) -> tuple[int, str]:
+    """Sequence and hex leaf of the newest record of a stream, counted what this batch adds; (-1, '') if it has none."""
+    if stream not in batch.heads:
+        row = session.one(_HEAD, (stream,))
+        batch.heads[stream] = _head(stream, row) if row else (-1, "")
+    return batch.heads[stream]
+
+
 def _body(draft: Draft) -> dict[str, Any]:
     """The body of the record that a draft becomes, without what the ledger assigns."""
     body = Record(
@@ -197,7 +205,7 @@ def _body(draft: Draft) -> dict[str, Any]:
         sequence=0,
         previous="",
         recorded_at="",
-        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__ if name != "follows"},
+        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__ if name not in UNRECORDED_FIELDS},
     ).body()
     for name in _ASSIGNED:
         del body[name]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import socket
+import sys
 
 import pytest
 from tests.support.data_track import AWKWARD_NAMES, FOREIGN_NAMES, numbered, write_tree
@@ -80,3 +82,17 @@ def test_a_missing_root_is_named(tmp_path):
     """The error holds the path and what to check."""
     with pytest.raises(SourceError, match=r"no/way: is not there.*Check the path"):
         paths(tmp_path / "no/way")
+
+
+def test_folders_nested_deeper_than_calls_may_be(tmp_path):
+    """A tree that is nested deeper than the interpreter lets calls be is listed all the same."""
+    deep = 500
+    write_tree(tmp_path, {b"d/" * deep + b"f": b"x", b"e": b"y"})
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + deep // 2)
+    try:
+        found = paths(tmp_path)
+    finally:
+        sys.setrecursionlimit(before)
+
+    assert [b"d/" * deep + b"f", b"e"] == found

@@ -10,9 +10,13 @@ from tests.unit.gates.asked_run import EXPIRES
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import AlreadyRecordedError, StreamMovedError
-from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.identity import Ref, new_id
+from pretrain_archive.domain.records import Draft
+from pretrain_archive.domain.source_rights import source_stream
 from pretrain_archive.gates.permit import consume_permit
 from pretrain_archive.ledger.canonical import digest_of
+
+GRANT = {"action": "granted", "identity": "somebody", "at": "2026-11-28T10:00:00Z"}
 
 PROGRAM = """
 import json, sys
@@ -55,6 +59,58 @@ def test_what_happens_in_between_wins(run):
     with pytest.raises(StreamMovedError, match="moved on"):
         consume(run, permit)
     assert run.view().attempts == 0
+
+
+def _source_fact(run, kind, payload):
+    """A fact in the own stream of the run's source, recorded by somebody else."""
+    source = run.view().latest(kinds.SourceRegistered).source_id
+    caller = run.caller("withdraw", dag_run_id=new_id("call"))
+    run.ledger.append([
+        Draft(stream=source_stream(source), kind=kind, payload={"source_id": source, "by": "dana"} | payload,
+              actor=caller.actor, origin=caller.origin)
+    ])  # fmt: skip
+
+
+@pytest.mark.requirement("R037")
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        pytest.param(
+            "source.withdrawn", {"name": "n", "reason": "over", "at": "2026-11-29T10:00:00Z"}, id="withdrawn"
+        ),
+        pytest.param(
+            "source.access",
+            {"action": "revoked", "identity": "anybody", "at": "2026-11-29T10:00:00Z"},
+            id="a right revoked",
+        ),
+    ],
+)
+@pytest.mark.parametrize("known", [False, True], ids=["first fact", "further fact"])
+def test_a_source_that_moves_in_between_wins(run, kind, payload, known):
+    """A token is not consumed if a source of the run got any record since it was derived: nothing may start."""
+    run.until("data")
+    if known:
+        _source_fact(run, "source.access", GRANT)
+    run.prepare()
+    run.pass_gate("prepare")
+    permit = run.permit()
+    _source_fact(run, kind, payload)
+
+    with pytest.raises(StreamMovedError, match="source/"):
+        consume(run, permit)
+    assert run.view().attempts == 0
+
+
+def test_sources_that_stand_still_hinder_nothing(run):
+    """Facts that were known when the gate was answered do not keep the token from being consumed."""
+    run.until("data")
+    _source_fact(run, "source.access", GRANT)
+    run.prepare()
+    run.pass_gate("prepare")
+
+    consume(run, run.permit())
+
+    assert run.view().attempts == 1
 
 
 def test_contents(run):
