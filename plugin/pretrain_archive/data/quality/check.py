@@ -11,10 +11,10 @@ import io
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.globs import Filter
@@ -117,7 +117,7 @@ def check_quality(
         subject = snapshot_ref(snapshot)
         about = f"{subject.id}@{subject.version}"
         expect(progress, snapshot.file_count, snapshot.total_bytes)
-        shards: Source = partial(_of_snapshot, read_from or store, snapshot, source_root)
+        shards: Source = partial(_of_snapshot, read_from or store, snapshot, source_root, settings.engine)
     else:
         chosen = Filter(include=tuple(include), exclude=tuple(exclude))
         about, shards = files_at("." if path is None else path, chosen)
@@ -191,8 +191,27 @@ def record_quality(
     return QualityReported(**ledger.append([draft])[0].payload)
 
 
-def _of_snapshot(store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None) -> Iterator[Shard]:
-    return (shard for _, shard in of_snapshot(store, snapshot, source_root))
+def _of_snapshot(
+    store: ObjectStore, snapshot: SnapshotCreated, source_root: Place | None, engine: str
+) -> Iterator[Shard]:
+    url = store.location("x")[:-1]
+    for entry, shard in of_snapshot(store, snapshot, source_root):
+        if engine == "spark" and snapshot.mode != "reference":
+            # A store cannot be sent to another machine, its address can.
+            yield replace(shard, open=partial(_opened_at, url, layout.blob_key(entry.sha256)))
+        else:
+            yield shard
+
+
+def _opened_at(url: str, key: str) -> BinaryIO:
+    return _store_at(url).open(key)
+
+
+@cache
+def _store_at(url: str) -> ObjectStore:
+    from pretrain_archive.storage.factory import open_store  # noqa: PLC0415
+
+    return open_store(url)
 
 
 @contextmanager
