@@ -181,3 +181,12 @@ def test_what_is_missing_is_named(tmp_path, environment, code, words):
     assert "not_available" == error["code"]
     assert words in f"{error['message']} {error['hint']}"
     assert "Traceback" not in done.stderr
+
+
+def test_a_snapshot_in_a_store(files, snap, tmp_path):
+    """The content of a snapshot is opened by its address where it is measured: a store cannot be sent."""
+    root = write_tree(tmp_path / "in", {b"a.jsonl": lines(range(20))})
+    quality = Quality(engine="spark", spark_master="local[2]")
+    result = check_quality(files, snapshot=snap(files, root), limits=Limits(), quality=quality)
+
+    assert (True, 20) == (result.payload.passed, result.payload.documents)
