@@ -136,20 +136,18 @@ def _input(view: RunView) -> _Words:
         words.missing("Data snapshot", "数据快照")
     else:
         s = snapshot[1]
-        name, count = f"{s.name}@{s.version}", f"{s.file_count:,}"
-        size, digest = size_text(s.total_bytes), short(s.manifest_digest)
+        name, size, digest = f"{s.name}@{s.version}", size_text(s.total_bytes), short(s.manifest_digest)
         words.say(
-            f"Snapshot {name} went in: {count} files, {size}, digest {digest}.",
-            f"输入为数据快照 {name}：{count} 个文件，{size}，摘要 {digest}。",
+            f"Snapshot {name} went in: {s.file_count:,} files, {size}, digest {digest}.",
+            f"输入为数据快照 {name}：{s.file_count:,} 个文件，{size}，摘要 {digest}。",
             snapshot[0],
         )
-        for number, (record, account) in enumerate(chain_of(view), 1):
-            rule, dropped = account.rule, sum(item.documents for item in account.dropped)
+        for number, (record, done) in enumerate(chain_of(view), 1):
+            name, left = f"{done.rule.name} v{done.rule.version}", sum(d.documents for d in done.dropped)
+            kept, read = f"{done.documents_out:,}", f"{done.documents_in:,}"
             words.say(
-                f"Step {number}, rule {rule.name} v{rule.version} ({rule.kind}): {account.documents_out:,} "
-                f"of {account.documents_in:,} documents kept, {dropped:,} left out.",
-                f"第 {number} 步规则 {rule.name} v{rule.version}（{rule.kind}）：在 {account.documents_in:,} 个文档中"
-                f"保留 {account.documents_out:,} 个，剔除 {dropped:,} 个。",
+                f"Step {number}, {done.rule.kind} by rule {name}: {kept} of {read} documents kept, {left:,} left out.",
+                f"第 {number} 步按规则 {name}（{done.rule.kind}）：{read} 个文档中保留 {kept} 个，剔除 {left:,} 个。",
                 record,
             )
     if source is None:
