@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.gates.asked_run import without_steps
 
 from pretrain_archive.domain.kinds import Payload, PayloadT
 from pretrain_archive.domain.records import Record
@@ -36,6 +37,8 @@ QUICK = {
     "seed": 1, "threads": 1, "dtype": "float32", "evaluate_every": 60, "evaluate_bytes": 2048,
     "report_bytes": 4096, "log_every": 5,
 }  # fmt: skip
+STEP = "[[data.steps]]\nname = "
+MIX, BY_CONTENT = f'{STEP}"fewer-code-tables"', f'{STEP}"by-content"'
 INCLUDE = ["email/*.py", "json/*.py", "asyncio/*.py", "unittest/*.py", "importlib/*.py", "collections/*.py"]
 
 
@@ -54,7 +57,13 @@ def conf(project: str = "quick", **changes: Any) -> dict[str, Any]:
 def policy_text(project: str, **changes: str) -> str:
     """The demo's policy for another project, with lines replaced."""
     text = (ROOT / "dags" / "policies" / "demo.toml").read_text()
-    text = text.partition("[data.mixture]")[0] + "[quotas]" + text.partition("[quotas]")[2]
+    for first, after in (
+        ("[data.mixture]", "[data.quality]"),
+        (MIX, BY_CONTENT),
+    ):  # a few modules have no shares
+        before, found, rest = text.partition(first)
+        assert found
+        text = before + after + rest.partition(after)[2]
     for old, new in {
         'project = "demo"': f'project = "{project}"',
         "min_documents = 50": "min_documents = 5",
@@ -66,6 +75,38 @@ def policy_text(project: str, **changes: str) -> str:
         assert key in text
         text = "\n".join(f"{key}{new}" if line.startswith(key) else line for line in text.splitlines())
     return text + "\n"
+
+
+LABELS = """
+[data.labels]
+definition = "labels.toml"
+
+[data.labels.review]
+sample = 12
+"""
+DEFINITION = """
+name = "mail"
+version = "1"
+
+[labels]
+ham = "a letter that a person wrote to another one"
+spam = "advertisement that nobody asked for"
+"""
+
+
+def labelled_policy() -> str:
+    """A policy for labelled lines of text: bob reviews a sample of them, and nothing is processed."""
+    text = without_steps(policy_text("labelled"))
+    text = text.replace('retention = ["bob"]', 'retention = ["bob"]\nlabel_reviewers = ["bob"]')
+    return text.replace('profile = "code"', 'profile = "text"') + LABELS
+
+
+def dags(folder: Path) -> Path:
+    """The project's DAGs and the tests' own, in one folder."""
+    folder.mkdir()
+    for file in (*(ROOT / "dags").glob("*.py"), *(Path(__file__).parent / "dags").glob("*.py")):
+        (folder / file.name).symlink_to(file)
+    return folder
 
 
 @dataclass
@@ -109,9 +150,9 @@ class House:
         """Alice triggers the reference DAG with small inputs."""
         return self.air.trigger("alice", DAG, conf(**changes))
 
-    def pass_gate(self, dag_run_id: str, gate: str, **values: Any) -> None:
+    def pass_gate(self, dag_run_id: str, gate: str, *, dag: str = DAG, **values: Any) -> None:
         """Bob approves a gate."""
-        assert self.sign(self.air.wait_question(DAG, dag_run_id, f"{gate}_gate"), **values) == 200
+        assert self.sign(self.air.wait_question(dag, dag_run_id, f"{gate}_gate"), **values) == 200
 
     def finish(self, dag_run_id: str, gates: tuple[str, ...] = ("prepare", "run", "close")) -> str:
         """Approve the gates and return the DAG run's final state."""
@@ -134,7 +175,7 @@ class House:
 
 @pytest.fixture(scope="session")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A private Airflow with the reference DAGs and three projects: quick, hurry (short deadline), typo."""
+    """A private Airflow with all DAGs and a policy for each of the projects that tests name."""
     base = tmp_path_factory.mktemp("house")
     policies = base / "policies"
     policies.mkdir()
@@ -142,9 +183,11 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (policies / "hurry.toml").write_text(policy_text("hurry", deadline_hours="0.002"))
     (policies / "alone.toml").write_text(policy_text("alone", prepare='["alice"]'))
     (policies / "strangers.toml").write_text(policy_text("strangers", prepare='["nobody-here"]'))
+    (policies / "labelled.toml").write_text(labelled_policy())
+    (policies / "labels.toml").write_text(DEFINITION)
     (policies / "typo.toml").write_text(policy_text("typo").replace("deadline_hours", "deadline_hour"))
     env = {"AIRFLOW__PRETRAIN_ARCHIVE__POLICIES_FOLDER": str(policies)}
-    with PrivateAirflow(base / "home", dags_folder=ROOT / "dags", env=env) as air:
+    with PrivateAirflow(base / "home", dags_folder=dags(base / "dags"), env=env) as air:
         air.wait_dag(DAG)
         yield House(air=air)
 
