@@ -38,6 +38,9 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     threshold: Annotated[float, typer.Option(help="Least Jaccard similarity of near twins.")] = 0.8,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "normalised",
     grams: Annotated[int, typer.Option(help="Words in a row that contaminate an item.")] = 13,
+    text_field: Annotated[
+        str, typer.Option(help="The field that holds the text in lists of documents.")
+    ] = "text",
     work: Annotated[
         Path | None,
         typer.Option(
@@ -56,7 +59,9 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     sizes = Grams(n=grams, least=min(grams, 8))
 
     def named(text: str) -> Side:
-        return side(text, lambda: open_store(store), lambda: services.open_ledger(create=False))
+        return side(
+            text, lambda: open_store(store), lambda: services.open_ledger(create=False), text_field=text_field
+        )
 
     # Sketches take as much room as the texts: not the system's small temporary folder.
     folder = work or config.work_folder()

@@ -15,7 +15,7 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Literal, Self, cast
@@ -40,6 +40,9 @@ from pretrain_archive.storage.port import ObjectStore
 FORMAT = "pretrain-archive/split/1"
 METHOD = "sha256(seed, document digest) below the fraction of 2^64: validation; by exact content"
 Part = Literal["train", "validation"]
+File = tuple[Entry, Shard]
+TEXT = "text"
+"""The field with the text where nothing else is said."""
 ROWS = "rows not cut"
 """Among what was not read: a file of rows, which is in one part as a whole."""
 LINES = "lines"
@@ -73,28 +76,37 @@ class SplitEntry:
 def create_split(
     store: ObjectStore, ledger: Ledger | None, *, snapshot: SnapshotCreated, seed: int,
     validation_fraction: float, actor: Actor, origin: Origin, stream: str = "", attempt: int = 0,
-    rule: str | None = None,
+    rule: str | None = None, text_field: str = TEXT,
 ) -> SplitCreated:  # fmt: skip
     """Divide ``snapshot``, keep the list of documents in ``store`` and record it.
 
+    ``text_field`` is the field with the text in lists of documents.
     Raises ``InputError`` if either part would be empty: then nothing is stored or recorded.
     """
     if not 0 < validation_fraction < 1:
         raise InputError("validation_fraction", validation_fraction, "is not between 0 and 1")
     reference = f"{snapshot.name}@{snapshot.version}"
     with cast("BinaryIO", tempfile.TemporaryFile()) as spool:
-        counts, not_read = _divide(store, snapshot, seed=seed, fraction=validation_fraction, spool=spool)
+        divide = partial(_of_file, store, seed, validation_fraction, text_field)
+        counts, not_read = _divide(of_snapshot(store, snapshot), divide, spool)
         _refuse_empty(counts, not_read, seed=seed, fraction=validation_fraction)
         facts = {"snapshot": reference, "seed": seed, "validation_fraction": validation_fraction}
         method = _method(not_read)
         header = {"format": FORMAT, "method": method, "not_read": not_read, **facts, **counts}
+        header |= {} if text_field == TEXT else {"text_field": text_field}
         spool.seek(0)
         listed, digest = with_header(canonical_bytes(header) + b"\n", spool)
     key = split_key(digest)
     with listed:
         store.put_if_absent(key, listed)
     payload = SplitCreated(
-        method=method, **facts, split_uri=store.location(key), split_digest=digest, rule=rule, **counts
+        method=method,
+        **facts,
+        split_uri=store.location(key),
+        split_digest=digest,
+        rule=rule,
+        text_field=text_field,
+        **counts,
     )
     if ledger is not None:
         where = stream or f"data/{snapshot.name}"
@@ -137,13 +149,12 @@ def part_of(digest: str, *, seed: int, fraction: float) -> Part:
 
 
 def _divide(
-    store: ObjectStore, snapshot: SnapshotCreated, *, seed: int, fraction: float, spool: BinaryIO
+    files: Iterator[File], divide: Callable[[File], tuple[list[SplitEntry], Counter[str]]], spool: BinaryIO
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Write the documents into ``spool``; return counts of the parts and of what was not read, by kind."""
     counts = dict.fromkeys(("train_documents", "train_bytes", "validation_documents", "validation_bytes"), 0)
     not_read: Counter[str] = Counter()
-    divide = partial(_of_file, store, seed, fraction)
-    for entries, left in in_order(divide, of_snapshot(store, snapshot)):
+    for entries, left in in_order(divide, files):
         not_read.update(left)
         for entry in entries:
             counts[f"{entry.split}_documents"] += 1 if entry.documents is None else entry.documents
@@ -153,13 +164,14 @@ def _divide(
 
 
 def _of_file(
-    store: ObjectStore, seed: int, fraction: float, file: tuple[Entry, Shard]
+    store: ObjectStore, seed: int, fraction: float, text_field: str, file: File
 ) -> tuple[list[SplitEntry], Counter[str]]:
     """The entries that a file of the snapshot gives, and what of it is no document, by kind."""
     entry, shard = file
     form = form_of(shard)
     if form.kind == "lines":
-        halves = cut(store, entry, shard, form, lambda digest: part_of(digest, seed=seed, fraction=fraction))
+        part_at = partial(part_of, seed=seed, fraction=fraction)
+        halves = cut(store, entry, shard, form, part_at, text_field=text_field)
         made = [
             SplitEntry(path=h.path, size=h.size, sha256=h.sha256, split=h.part, documents=h.documents)
             for h in halves.made

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pretrain_archive.data.materialise import materialise
 from pretrain_archive.data.rebuilding import content_of
-from pretrain_archive.data.splits import create_split
+from pretrain_archive.data.splits import TEXT, create_split
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
 from pretrain_archive.services.caller import Caller
@@ -25,6 +25,7 @@ def lay_out(
     if shown is not snapshot:
         again = create_split(
             place, None, snapshot=shown, seed=split.seed, validation_fraction=split.validation_fraction,
+            text_field=split.text_field or TEXT,
             actor=caller.actor, origin=caller.origin,
         )  # fmt: skip
         if again.split_digest != split.split_digest:

@@ -86,25 +86,30 @@ class Compared:
         }
 
 
-def side(text: str, store: Callable[[], ObjectStore], ledger: Callable[[], Ledger]) -> Side:
+def side(
+    text: str, store: Callable[[], ObjectStore], ledger: Callable[[], Ledger], *, text_field: str = "text"
+) -> Side:
     """The side that ``NAME[@VERSION]``, ``NAME[@VERSION]#train``, ``…#validation`` or a path names.
 
     What exists as a file or folder is a path. Raises ``InputError`` for an unknown part, or one that was never split
-    off, and what opening a snapshot raises.
+    off, and what opening a snapshot raises. ``text_field`` holds the text in lists of documents.
     """
     from pretrain_archive.data.quality.neardup.sides import Side, part_shards  # noqa: PLC0415 (heavy)
+    from pretrain_archive.data.quality.readers.base import Fields  # noqa: PLC0415
+
+    made = partial(Side, fields=Fields(text=text_field))
 
     if os.path.exists(text):  # noqa: PTH110 - a name may hold bytes that are no text
-        return Side(name=text, shards=partial(_files, os.path.realpath(os.fsencode(text))))
+        return made(name=text, shards=partial(_files, os.path.realpath(os.fsencode(text))))
     name, mark, part = text.partition("#")
     if mark and part not in PARTS:
         raise InputError("part", part, "is no part of a split", hint=f"One of: {', '.join(PARTS)}.")
     snapshot = open_version(store(), *parse_snapshot(name))
     full = f"{snapshot.name}@{snapshot.version}"
     if not mark:
-        return Side(name=full, shards=lambda: (shard for _, shard in of_snapshot(store(), snapshot)))
+        return made(name=full, shards=lambda: (shard for _, shard in of_snapshot(store(), snapshot)))
     split = _split_of(ledger(), snapshot)
-    return Side(name=f"{full}#{part}", shards=lambda: part_shards(store(), snapshot, split, part))
+    return made(name=f"{full}#{part}", shards=lambda: part_shards(store(), snapshot, split, part))
 
 
 def compare(

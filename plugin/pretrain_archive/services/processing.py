@@ -56,7 +56,9 @@ def split_step(policy: Policy) -> SplitStep:
     step = named or SplitStep(name="split", version=1, kind="split")
     seed = data.split_seed if step.seed is None else step.seed
     fraction = data.validation_fraction if step.validation_fraction is None else step.validation_fraction
-    return step.model_copy(update={"seed": seed, "validation_fraction": fraction})
+    told = named is not None and "text_field" in named.model_fields_set
+    text_field = step.text_field if told else data.quality.text_field
+    return step.model_copy(update={"seed": seed, "validation_fraction": fraction, "text_field": text_field})
 
 
 def process(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) -> Processed:
@@ -128,6 +130,7 @@ def make_split(  # noqa: PLR0917 - what a run consists of
     return create_split(
         store, ledger, snapshot=snapshot, seed=step.seed or 0, validation_fraction=step.validation_fraction or 0.0,
         stream=run_uid, actor=caller.actor, origin=caller.origin, rule=str(rule_ref(rule)),
+        text_field=step.text_field,
     )  # fmt: skip
 
 

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from tests.support.data_track import ACTOR, origin, write_tree
 from tests.support.processing import apply, blob, content, corpus, dropped, entries, line, reasons, step
 
+from pretrain_archive.data.processing import rules
 from pretrain_archive.data.processing.applying import Applied
+from pretrain_archive.data.processing.rules import declare, rule_of
 from pretrain_archive.data.snapshots import create_snapshot, versions
 from pretrain_archive.data.splits import create_split, part_of, read_split
 from pretrain_archive.domain.errors import InputError, RefusedError, SourceChangedError, StorageError
@@ -122,6 +124,32 @@ def test_rule_keeps_its_words(files, ledger, tmp_path):
         apply(files, snapshot, step("filter", min_bytes=26), ledger=ledger)
     assert "higher version" in raised.value.hint
     apply(files, snapshot, step("filter", min_bytes=26), ledger=ledger, project="other")
+
+
+def test_rule_of_two_projects(files, ledger, tmp_path):
+    """A rule that another project declared in the same words is still this project's own, and keeps its words."""
+    snapshot = small(files, tmp_path)
+    for project in ("one", "two"):
+        apply(files, snapshot, step("filter", min_bytes=21), ledger=ledger, project=project)
+
+    assert ["one", "two"] == [r.payload["project"] for r in ledger.records(kinds=["rule.declared"])]
+    with pytest.raises(RefusedError, match="with other words"):
+        apply(files, snapshot, step("filter", min_bytes=26), ledger=ledger, project="two")
+
+
+def test_rule_of_two_words_at_once(ledger, monkeypatch):
+    """Of two runs that declare other words in the same moment, each seeing no rule yet, one is refused."""
+    first, second = (rule_of(step("filter", min_bytes=size), project="p") for size in (1, 2))
+    declare(ledger, first, actor=ACTOR, origin=origin())
+    known, asked = rules._known, []
+
+    def blind_once(*words):
+        asked.append(1)
+        return None if len(asked) == 1 else known(*words)
+
+    monkeypatch.setattr(rules, "_known", blind_once)
+    with pytest.raises(RefusedError, match="with other words"):
+        declare(ledger, second, actor=ACTOR, origin=origin(task_id="other"))
 
 
 def test_rule_not_in_force(files, tmp_path):

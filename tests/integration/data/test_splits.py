@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.data_track import ACTOR, AWKWARD_NAMES, FOREIGN_NAMES, numbered, origin, write_tree
+from tests.support.processing import blob
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.materialise import materialise
@@ -206,3 +207,23 @@ def test_split_and_quality_share_one_list(store, snap, split, tmp_path, mode):
     named = {fault["file"]: fault["reason"] for fault in report["examples"]["format_errors"]}
     assert {"cut.jsonl.gz", "two.gz", "p.parquet", "model.bin", "latin.txt"} == set(named)
     assert "not a gzip file: it does not begin as one" == named["two.gz"]
+
+
+@pytest.mark.requirement("R044")
+def test_text_in_another_field(files, snap, split, tmp_path):
+    """Lists that hold their text in another field are split by it, and the record and the list name the field."""
+    lines = b"".join(b'{"content":"words %d"}\r\n' % (n // 2) for n in range(80))
+    snapshot = snap(files, write_tree(tmp_path / "src", {b"l.jsonl": lines}))
+    with pytest.raises(InputError, match="leaves no train document"):
+        split(files, snapshot)
+
+    made = split(files, snapshot, text_field="content")
+    found = list(read_split(files, made))
+    with files.open(split_key(made.split_digest)) as stream:
+        header = json.loads(stream.readline())
+
+    assert ("content", "content") == (made.text_field, header["text_field"])
+    assert 80 == sum(entry.documents for entry in found)
+    parts = [blob(files, entry.sha256).splitlines(keepends=True) for entry in found]
+    assert sorted(lines.splitlines(keepends=True)) == sorted(parts[0] + parts[1])
+    assert set(parts[0]).isdisjoint(parts[1])

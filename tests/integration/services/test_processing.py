@@ -15,7 +15,7 @@ from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated, TemporaryRemoved
-from pretrain_archive.domain.processing import asked_sample
+from pretrain_archive.domain.processing import SplitStep, asked_sample
 from pretrain_archive.domain.run_diff import compare
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.services import data, processing
@@ -331,6 +331,18 @@ def test_unknown_pool(tmp_path):
     line.open(source="snapshot:nothing@4")
     with pytest.raises(RefusedError, match="knows no such snapshot"):
         data.register(line.ledger, line.caller("register_source"), line.run_uid)
+
+
+def test_text_field_of_the_policy_rules_the_split(tmp_path):
+    """Where the policy names another field for texts the split reads it too, and so does the rebuilt split."""
+    named = policy(more=RECIPE, snapshot_mode='"recipe"').policy
+    quality = named.data.quality.model_copy(update={"text_field": "content"})
+    other = named.model_copy(update={"data": named.data.model_copy(update={"quality": quality})})
+
+    assert "content" == processing.split_step(other).text_field
+    own = SplitStep(name="s", version=1, kind="split", text_field="body")
+    steps = other.model_copy(update={"data": other.data.model_copy(update={"steps": [own]})})
+    assert "body" == processing.split_step(steps).text_field
 
 
 @pytest.mark.requirement("R053", "R054")

@@ -45,18 +45,20 @@ class Halves:
     kind: str = "no data"
 
 
-def cut(store: ObjectStore, entry: Entry, shard: Shard, form: Form, part_of: Callable[[str], Part]) -> Halves:
+def cut(
+    store: ObjectStore, entry: Entry, shard: Shard, form: Form, part_of: Callable[[str], Part], *, text_field: str
+) -> Halves:  # fmt: skip
     """Write each line, byte for byte, into the file of its part, and keep both in ``store``.
 
     ``part_of`` is given the digest of a document's text, so that equal documents stay on one side whatever else
-    their lines say.
+    their lines say. ``text_field`` is the field that holds the text.
     """
     found, count = Halves(), Counter[str]()
     with ExitStack() as stack:
         files: dict[Part, BinaryIO] = {}
         writers: dict[Part, Write] = {}
         with ExitStack() as packers:
-            for doc in documents(entry, shard, form, texts=True, fields=Fields()):
+            for doc in documents(entry, shard, form, texts=True, fields=Fields(text=text_field)):
                 if isinstance(doc, Lost):
                     if doc.documents:
                         found.lines += doc.documents

@@ -55,7 +55,7 @@ def require_in_force(rule: RuleDeclared, *, now: str | None = None) -> None:
 
 
 def declare(ledger: Ledger, rule: RuleDeclared, *, actor: Actor, origin: Origin) -> str:
-    """Record the rule if no record has its digest; return when it was recorded, that is first applied.
+    """Record the rule if none of its project has its digest; return when it was recorded, that is first applied.
 
     Refuses (``RefusedError``) other words under the same name and version of the project: a rule that changes
     gets a new version, so that old records keep their meaning.
@@ -64,12 +64,13 @@ def declare(ledger: Ledger, rule: RuleDeclared, *, actor: Actor, origin: Origin)
         return known.recorded_at
     draft = Draft(
         stream=STREAM, kind="rule.declared", payload=rule.to_json(), actor=actor, origin=origin,
-        ordinal=int(rule.rule_digest[7:14], 16), unique=f"rule:{rule.rule_digest}",
+        ordinal=int(digest_of([rule.rule_digest, rule.project])[7:14], 16),
+        unique=f"rule:{rule.name}:{rule.version}:{rule.interpreter}:{rule.project}",
     )  # fmt: skip
     try:
         return ledger.append([draft])[0].recorded_at
     except AlreadyRecordedError:
-        # Another run declared it in this moment.
+        # Another run declared a rule of this name and version in this moment: this one, or it is refused.
         found = _known(ledger, rule)
         if found is None:
             raise
@@ -79,10 +80,11 @@ def declare(ledger: Ledger, rule: RuleDeclared, *, actor: Actor, origin: Origin)
 def _known(ledger: Ledger, rule: RuleDeclared) -> Record | None:
     for record in ledger.records(streams=[STREAM], kinds=["rule.declared"]):
         other = read_payload(record, RuleDeclared)
+        if other.project != rule.project:
+            continue  # each project declares its own, also where the words are the same
         if other.rule_digest == rule.rule_digest:
             return record
-        same_name = (other.project, other.name, other.version) == (rule.project, rule.name, rule.version)
-        if same_name and other.interpreter == rule.interpreter:
+        if (other.name, other.version) == (rule.name, rule.version) and other.interpreter == rule.interpreter:
             said = {
                 key: value for key, value in other.parameters.items() if rule.parameters.get(key) != value
             }

@@ -15,7 +15,9 @@ class SourceRegistered(Payload):
 
     ``licence_spdx`` is the canonical SPDX expression, None where ``licence`` is the text of a contract
     (``contract: …``) or was recorded before expressions were told apart. ``applicable_tasks`` empty means that
-    nobody said for which tasks the data may be used.
+    nobody said for which tasks the data may be used. ``access_identity`` is who reads, as declared, else as observed;
+    ``access_identity_observed`` is who the process was seen to be, which no declaration hides. ``access_open`` says why
+    nobody has to permit the reading.
     """
 
     source_id: str
@@ -36,6 +38,8 @@ class SourceRegistered(Payload):
     access_identity: str | None = None
     access_granted_at: str | None = None
     access_revoked_at: str | None = None
+    access_identity_observed: str | None = None
+    access_open: str | None = None
 
 
 class SourceAccess(Payload):
@@ -99,6 +103,7 @@ class SplitCreated(Payload):
     validation_documents: int
     validation_bytes: int
     rule: str | None = None
+    text_field: str | None = None
 
 
 class QualityGate(Payload):

@@ -10,6 +10,7 @@ from pretrain_archive.data import layout
 from pretrain_archive.data.quality.documents import Fields, Shard, Text, read_texts
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.splits import read_split
+from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
 from pretrain_archive.storage.port import ObjectStore
 
@@ -83,7 +84,13 @@ def part_shards(
             yield _stored(store, listed.path, listed.size, listed.sha256)
             continue
         # Whole files stand in the manifest's order in both lists.
-        yield next(shard for entry, shard in files if entry.path == listed.path)
+        shard = next((shard for entry, shard in files if entry.path == listed.path), None)
+        if shard is None:
+            raise ArchiveError(
+                f"{listed.path}: is in the split and not in {snapshot.name}@{snapshot.version}.",
+                hint="Verify the snapshot, and split it anew.",
+            )
+        yield shard
 
 
 def _stored(store: ObjectStore, path: str, size: int, digest: str) -> Shard:
