@@ -13,6 +13,9 @@ from pretrain_archive.data.quality.expectations import Answer, strict_number
 from pretrain_archive.data.quality.suite import TINY, Rule
 from pretrain_archive.domain.kinds import QualityGate
 
+SHARES = ("_rate", "_share", "_overlap")
+"""Endings of aggregates that are shares of documents: people read them in per cent."""
+
 NOT_ASKED = {
     "benchmarks": "no_benchmarks",
     "parent": "no_parent",
@@ -64,7 +67,7 @@ def payload_gates(gates: Sequence[Mapping[str, Any]]) -> list[QualityGate]:
 
 
 def _blank(rule: Rule) -> dict[str, Any]:
-    share = rule.limit_is == "share" or rule.column.endswith("_rate") or rule.column.startswith("share:")
+    share = rule.limit_is == "share" or rule.column.endswith(SHARES) or rule.column.startswith("share:")
     return {
         "name": rule.id,
         "family": rule.gate,

@@ -186,6 +186,20 @@ def test_a_number_that_is_not_finite_is_within_no_limit(value):
     json.dumps(gate, allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("column", "form"),
+    [
+        pytest.param("exact_duplicate_rate", "share", id="a rate"),
+        pytest.param("validation_overlap", "share", id="an overlap"),
+        pytest.param("labels_largest_share", "share", id="a share"),
+        pytest.param("contaminated_documents", "number", id="a count"),
+    ],
+)
+def test_shares_are_told_in_per_cent(column, form):
+    """An aggregate that is a share of documents is shown as one, a count as a number."""
+    assert form == gate_of(rule(table="aggregates", column=column, limit_is="max"), None)["form"]
+
+
 def test_values_of_the_data_are_not_kept():
     """Of an answer numbers stay, a text becomes its type, and what is not finite says so."""
     assert [1.5, "str", {"value": "inf", "not_finite": True}, None, True] == [
