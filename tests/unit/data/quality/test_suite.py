@@ -197,7 +197,11 @@ def test_a_number_that_is_not_finite_is_within_no_limit(value):
 )
 def test_shares_are_told_in_per_cent(column, form):
     """An aggregate that is a share of documents is shown as one, a count as a number."""
-    assert form == gate_of(rule(table="aggregates", column=column, limit_is="max"), None)["form"]
+    made = rule(
+        table="aggregates", column=column, limit_is="max", expectation="expect_column_max_to_be_between"
+    )
+
+    assert form == gate_of(made, None)["form"]
 
 
 def test_values_of_the_data_are_not_kept():
