@@ -127,6 +127,12 @@ PARAMS = {
     "access_revoked_at": text(
         "Access ends or was revoked at · 读取权限到期或撤销时间", None, section=DATA, format="date-time"
     ),
+    "access_open": text(
+        "Why nobody has to permit the reading · 为何无需读取授权",
+        None,
+        section=DATA,
+        description="Only where no permission is needed, for example public data. · 仅在无需授权时填写，例如公开数据。",
+    ),
     "include": lines("Only files like · 仅包含", [], DATA),
     "exclude": lines("Without files like · 排除", [], DATA),
     "sample_share": Param(

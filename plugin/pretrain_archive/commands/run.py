@@ -127,7 +127,8 @@ def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
         told = [
             f"licence {source.get('licence') or 'unrecorded'}",
             f"scope {', '.join(source.get('usage_scope', [])) or 'unrecorded'}",
-            f"read by {source.get('access_identity') or 'unrecorded'} since {source['granted_at'] or 'unrecorded'}",
+            f"read by {source.get('access_identity') or 'unrecorded'}",
+            source["permitted"] or "permission unrecorded",
             *([state] if state else []),
         ]
         lines.append(f"  {plain(source.get('name') or source['source_id'])}: {plain('; '.join(told))}")

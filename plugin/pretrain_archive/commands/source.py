@@ -86,6 +86,7 @@ def register(  # noqa: PLR0917 - typer passes options by name
     identity: Identity = "",
     granted_at: Annotated[str, typer.Option(metavar="TIME", help="When reading was permitted.")] = "",
     ends_at: Annotated[str, typer.Option(metavar="TIME", help="When the right to read ends.")] = "",
+    open_because: Annotated[str, typer.Option(help="Why nobody has to permit the reading.")] = "",
     as_json: Json = False,
 ) -> None:
     """Register a source outside of a run; what is registered here binds every run that uses the source."""
@@ -98,7 +99,8 @@ def register(  # noqa: PLR0917 - typer passes options by name
         services.open_ledger(), source=found, name=name, licence=licence, obtained=obtained,
         authorisation=authorisation, usage_scope=usage_scope, origin_class=origin_class, owner=owner,
         responsible=responsible, collected_at=collected_at or None, masking=masking or None,
-        applicable_tasks=task or [], access_identity=identity or found.identity or None,
+        applicable_tasks=task or [], access_identity=identity or None,
+        observed_identity=found.identity or None, access_open=open_because or None,
         access_granted_at=granted_at or None, access_revoked_at=ends_at or None,
         actor=caller.actor, origin=caller.origin, stream=source_stream(source_id(name.strip(), found.uri)),
     )  # fmt: skip
@@ -161,7 +163,8 @@ def _state(source: Standing) -> str:
 
 SHOWN = (
     "name", "uri", "licence", "authorisation", "usage_scope", "applicable_tasks", "origin_class", "obtained",
-    "collected_at", "masking", "owner", "responsible", "access_identity", "granted_at", "access_revoked_at",
+    "collected_at", "masking", "owner", "responsible", "access_identity",
+    "access_identity_observed", "permitted", "access_revoked_at",
     "revoked", "registered_at",
 )  # fmt: skip
 

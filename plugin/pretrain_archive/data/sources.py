@@ -49,7 +49,8 @@ class ResolvedSource:
 
     ``tree`` reads it; ``uri`` is the address to record; ``licence`` is empty if it is not known from the
     source itself; ``include`` and ``exclude`` are what to read if nobody says otherwise. ``identity`` names the
-    service identity that reads it, empty where that is the user of this process.
+    service identity that reads it, empty where that is the user of this process; ``open_because`` says why nobody
+    has to permit the reading, empty where that is not known.
     """
 
     uri: str
@@ -60,6 +61,7 @@ class ResolvedSource:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     identity: str = ""
+    open_because: str = ""
 
     @property
     def root(self) -> bytes:
@@ -103,7 +105,8 @@ def register_source(
     usage_scope: list[str], origin_class: str, owner: str, responsible: str, actor: Actor, origin: Origin,
     stream: str, licence: str = "", collected_at: str | None = None, masking: str | None = None,
     applicable_tasks: list[str] | None = None, access_identity: str | None = None,
-    access_granted_at: str | None = None, access_revoked_at: str | None = None, attempt: int = 0,
+    observed_identity: str | None = None, access_granted_at: str | None = None, access_revoked_at: str | None = None,
+    access_open: str | None = None, attempt: int = 0,
 ) -> SourceRegistered:  # fmt: skip
     """Append ``source.registered`` and return its payload.
 
@@ -125,13 +128,15 @@ def register_source(
         authorisation=_given(
             "authorisation", authorisation, "Say who allowed the use, or why none is needed."
         ),
-        usage_scope=usage_scope,
+        usage_scope=_scope(usage_scope),
         origin_class=_given("origin_class", origin_class, "Say which class of data this is."),
         masking=masking,
         owner=_given("data owner", owner, "Name the person who owns the data."),
         responsible=_given("responsible", responsible, "Name the person who answers for the data."),
         applicable_tasks=applicable_tasks or [],
-        access_identity=access_identity,
+        access_identity=access_identity or observed_identity,
+        access_identity_observed=observed_identity,
+        access_open=access_open or source.open_because or None,
         access_granted_at=moment("access_granted_at", access_granted_at),
         access_revoked_at=moment("access_revoked_at", access_revoked_at),
     )
@@ -166,6 +171,14 @@ def _given(field: str, value: str, hint: str) -> str:
     if not value.strip():
         raise InputError(field, value, "is missing", hint=hint)
     return value.strip()
+
+
+def _scope(uses: list[str]) -> list[str]:
+    """The uses that are named; a blank one would allow a run that states no use at all."""
+    named = [use.strip() for use in uses if use.strip()]
+    if not named:
+        raise InputError("usage_scope", "", "is missing", hint="Say what the data may be used for.")
+    return list(dict.fromkeys(named))
 
 
 def _licence(source: ResolvedSource, given: str) -> Licence:
@@ -243,7 +256,19 @@ def _stdlib(interpreter: str | None) -> ResolvedSource:
         licence_file_digest=_licence_digest(root),
         include=STDLIB_INCLUDE,
         exclude=STDLIB_EXCLUDE,
+        open_because=_open_because(root),
     )
+
+
+def _open_because(root: bytes) -> str:
+    """Why the user of this process may read an interpreter's own library without anybody's leave."""
+    with suppress(OSError):
+        found = os.stat(root)  # noqa: PTH116 - a path as bytes
+        if found.st_uid == os.geteuid():
+            return "part of the interpreter that runs, whose files the reading user owns"
+        if found.st_mode & 0o005 == 0o005:
+            return "part of the interpreter that runs, whose files every user of the machine may read"
+    return ""
 
 
 def _ask(interpreter: str) -> tuple[str, str]:

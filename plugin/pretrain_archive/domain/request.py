@@ -43,6 +43,7 @@ class RunRequest(BaseModel):
     access_identity: str | None = None
     access_granted_at: str | None = None
     access_revoked_at: str | None = None
+    access_open: str | None = None
     include: list[str] = []
     exclude: list[str] = []
     sample_share: float | None = Field(gt=0, le=1, default=None)
@@ -95,7 +96,7 @@ class RunRequest(BaseModel):
 
     @field_validator(
         "collected_at", "masking", "business_owner", "access_identity", "access_granted_at", "access_revoked_at",
-        "base_model", "responsible", "rollback", "take_down", mode="before",
+        "access_open", "base_model", "responsible", "rollback", "take_down", mode="before",
     )  # fmt: skip
     @classmethod
     def _empty_is_unrecorded(cls, value: Any) -> Any:

@@ -61,9 +61,29 @@ class Standing:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """The identities that the registrations name as reader; empty where none is recorded."""
-        named = (fact.access_identity for _, fact in self.registrations)
+        """The identities that read, as declared and as observed; empty where none is recorded."""
+        facts = [fact for _, fact in self.registrations]
+        named = (name for fact in facts for name in (fact.access_identity, fact.access_identity_observed))
         return tuple(dict.fromkeys(name for name in named if name))
+
+    def readers(self) -> str:
+        """Who reads, in words; a declared identity that is not the observed one is told beside it."""
+        told: dict[str, None] = {}
+        for _, fact in self.registrations:
+            seen, declared = fact.access_identity_observed, fact.access_identity
+            if seen and declared and seen != declared:
+                told[f"{seen}, which is not the declared {declared}"] = None
+            elif name := seen or declared:
+                told[name] = None
+        return "; ".join(told)
+
+    def permitted(self) -> str:
+        """Since when reading is permitted, or why nobody has to permit it; empty where nobody said either."""
+        if moment := self.granted_at():
+            return f"since {moment}"
+        reasons = dict.fromkeys(fact.access_open for _, fact in self.registrations)
+        told = "; ".join(reason for reason in reasons if reason)
+        return f"no permission needed: {told}" if told and None not in reasons else ""
 
     def allows(self, use: str, task: str) -> str:
         """Why a run for ``use`` and ``task`` lies outside of what is registered; empty if it lies inside."""

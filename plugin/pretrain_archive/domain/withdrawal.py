@@ -67,6 +67,7 @@ def source_document(source: Standing) -> dict[str, Any]:
         "registered_at": source.registrations[-1][0].recorded_at if source.registrations else None,
         "registered_in": [record.stream for record, _ in source.registrations],
         "granted_at": source.granted_at(),
+        "permitted": source.permitted() or None,
         "access": [{**fact.to_json(), "record_id": record.record_id} for record, fact in source.accesses],
         "revoked": source.revoked() or None,
     }

@@ -205,7 +205,9 @@ def _body(draft: Draft) -> dict[str, Any]:
         sequence=0,
         previous="",
         recorded_at="",
-        **{name: getattr(draft, name) for name in Draft.__dataclass_fields__ if name not in UNRECORDED_FIELDS},
+        **{
+            name: getattr(draft, name) for name in Draft.__dataclass_fields__ if name not in UNRECORDED_FIELDS
+        },
     ).body()
     for name in _ASSIGNED:
         del body[name]

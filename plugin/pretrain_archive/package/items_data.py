@@ -52,16 +52,16 @@ def rights(view: RunView) -> Item:
 
 def access(view: RunView) -> Item:
     """Who reads each source, and since when that is permitted."""
-    check = "the identity that reads each source and the moment at which that was permitted are recorded"
+    check = "the identity that reads each source is recorded, and since when that is permitted or why nobody has to"
     sources = standings(view)
-    gaps = [source for source in sources if not source.identities or not source.granted_at()]
+    gaps = [source for source in sources if not source.identities or not source.permitted()]
     if gaps or not sources:
         return missing(
             "data.access", "data", view, role="data_owner",
             hint="Record who reads and since when: pretrain-archive source grant.",
         )  # fmt: skip
     records = [record for source in sources for record in source.evidence]
-    told = [f"{s.name}: {', '.join(s.identities)} since {s.granted_at()}" for s in sources]
+    told = [f"{s.name}: read by {s.readers()}, {s.permitted()}" for s in sources]
     return verified("data.access", "data", check, records, "; ".join(told))
 
 

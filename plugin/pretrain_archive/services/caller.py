@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,3 +26,8 @@ class Caller:
     actor: Actor
     submitter: str | None = None
     say: Callable[[str], None] = _silent
+
+
+def local_identity() -> str:
+    """Who this process is on this machine: user and host."""
+    return f"{getpass.getuser()}@{socket.gethostname()}"

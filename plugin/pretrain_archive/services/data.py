@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-
 from pretrain_archive.data.places import refuse_own_places
 from pretrain_archive.data.recipes import create_recipe
 from pretrain_archive.data.snapshots import create_snapshot
@@ -12,7 +9,7 @@ from pretrain_archive.data.sources import register_source, resolve_source
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered, SplitCreated
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.caller import Caller, local_identity
 from pretrain_archive.services.pools import is_pool, register_pool, take_pool
 from pretrain_archive.services.processing import content, make_split, steps_of
 from pretrain_archive.services.progress import every
@@ -46,9 +43,9 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
         applicable_tasks=request.applicable_tasks,
         access_granted_at=request.access_granted_at,
         access_revoked_at=request.access_revoked_at,
-        access_identity=request.access_identity
-        or source.identity
-        or f"{getpass.getuser()}@{socket.gethostname()}",
+        access_open=request.access_open,
+        access_identity=request.access_identity,
+        observed_identity=source.identity or local_identity(),
         actor=caller.actor,
         origin=caller.origin,
         stream=run_uid,

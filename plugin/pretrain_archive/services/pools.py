@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import socket
-
 from pretrain_archive.data import layout
 from pretrain_archive.data.snapshots import open_version, snapshot_ref
 from pretrain_archive.domain.errors import RefusedError
@@ -14,7 +11,7 @@ from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Draft, Edge, Relation
 from pretrain_archive.domain.request import RunRequest
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.caller import Caller, local_identity
 from pretrain_archive.storage.port import ObjectStore
 
 PREFIX = "snapshot:"
@@ -48,10 +45,12 @@ def register_pool(
         update={
             "responsible": request.responsible or caller.submitter or policy.people.data_owner,
             "applicable_tasks": request.applicable_tasks or known[-1].applicable_tasks,
-            "access_identity": request.access_identity or f"{getpass.getuser()}@{socket.gethostname()}",
+            "access_identity": request.access_identity or local_identity(),
+            "access_identity_observed": local_identity(),
             # Rights of whoever read it then are not those of whoever reads it now.
             "access_granted_at": request.access_granted_at,
             "access_revoked_at": request.access_revoked_at,
+            "access_open": request.access_open,
         }
     )
     source = Ref(type="source", id=payload.source_id)

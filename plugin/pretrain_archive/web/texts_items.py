@@ -54,7 +54,7 @@ CHINESE: dict[str, tuple[str, str]] = {
     "prepare.collected_at": ("采集时间已记录", "在表单中填写采集时间。"),
     "prepare.access_identity": ("读取数据的身份已记录", "使用具名的服务身份读取数据。"),
     "prepare.access_granted": (
-        "读取权限的授予时间已记录",
+        "读取权限的授予时间，或无需授权的原因，已记录",
         "在表单中填写授予时间，或执行 pretrain-archive source grant 记录授权。",
     ),
     "run.completed": (

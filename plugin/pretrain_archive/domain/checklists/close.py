@@ -1,11 +1,11 @@
-"""The close gate: the last file is not the model (R138–R142, release items R113)."""
+"""The close gate: the last file is not the model (R138–R142)."""
 
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
-from pretrain_archive.domain.checklists.common import Check, item, last, names_snapshot, short, stated
-from pretrain_archive.domain.checklists.sources import release_rights
+from pretrain_archive.domain.checklists.common import item, last, names_snapshot, short, stated
+from pretrain_archive.domain.checklists.release import RELEASE
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -219,82 +219,6 @@ def tracks(view: RunView, policy: Policy) -> Item:
     )
 
 
-def _release(item_id: str, *fields: str, hint: str) -> Check:
-    """A release item that holds where the request states every one of ``fields``."""
-
-    def made(view: RunView, policy: Policy) -> Item:
-        record, opened = last(view, kinds.RunOpened)
-        texts = [stated(opened.conf.get(field)) if opened else "" for field in fields]
-        return item(
-            f"release.{item_id}",
-            "artifact",
-            evidence=(record,),
-            holds=True if all(texts) else None,
-            found="; ".join(texts),
-            check=f"the request states {' and '.join(fields).replace('_', ' ')}",
-            expected="stated",
-            blocking=False,
-            owner=policy.people.model_owner,
-            requirement="R113",
-            hint=hint,
-        )
-
-    return made
-
-
-def release_origin(view: RunView, policy: Policy) -> Item:
-    """The release's origin is recorded: source and licence (R113)."""
-    record, source = last(view, kinds.SourceRegistered)
-    return item(
-        "release.origin",
-        "artifact",
-        evidence=(record,),
-        holds=True if source else None,
-        found=f"{source.name}, {source.licence}" if source else "",
-        expected="source and licence",
-        blocking=False,
-        check="the source behind the data is registered with its licence",
-        owner=policy.people.data_owner,
-        requirement="R113",
-        hint="Register the source.",
-    )
-
-
-def release_evaluation(view: RunView, policy: Policy) -> Item:
-    """The evaluation report is stored with its digest (R113)."""
-    record, report = last(view, kinds.EvaluationReported)
-    return item(
-        "release.evaluation",
-        "artifact",
-        evidence=(record,),
-        holds=True if report else None,
-        found=f"report {short(report.report_digest)}" if report else "",
-        expected="a report",
-        blocking=False,
-        check="the evaluation report is in the store under its digest",
-        owner=policy.people.model_owner,
-        requirement="R113",
-        hint="Evaluate the checkpoint.",
-    )
-
-
-def release_registry(_view: RunView, policy: Policy) -> Item:
-    """The release is in a registry (R113): happens after this gate, so it is advisory and has no evidence."""
-    return item(
-        "release.registry",
-        "artifact",
-        evidence=(),
-        holds=None,
-        expected="a registry entry",
-        found="",
-        check="a registry holds the release",
-        blocking=False,
-        owner=policy.people.model_owner,
-        requirement="R113",
-        hint="No registry is connected; the release is recorded in this archive only.",
-    )
-
-
 CHECKS = (
     candidate,
     evaluation,
@@ -304,12 +228,5 @@ CHECKS = (
     gates_signed,
     tracks,
     walkthrough,
-    _release("version", "release_version", hint="Give a version in the form."),
-    release_origin,
-    release_rights,
-    release_evaluation,
-    _release("applicable", "applicable", hint="Say where the model may be used."),
-    _release("not_applicable", "not_applicable", hint="Say where the model must not be used."),
-    _release("rollback", "rollback", "take_down", hint="Say how the model is rolled back and taken down."),
-    release_registry,
+    *RELEASE,
 )

@@ -107,20 +107,38 @@ def source_rights(view: RunView, policy: Policy) -> Item:
 
 
 def access_granted(view: RunView, policy: Policy) -> Item:
-    """When the identity that reads each source got the right to is recorded (R056)."""
+    """When the identity that reads each source got the right to is recorded, or why none is needed (R056)."""
     sources = standings(view)
-    told = [(source, source.granted_at()) for source in sources]
-    holds = True if told and all(moment for _, moment in told) else None
+    told = [(source, source.permitted()) for source in sources]
+    holds = True if told and all(permitted for _, permitted in told) else None
     return item(
         "prepare.access_granted",
         "data",
         evidence=tuple(record for source in sources for record in source.evidence),
         holds=holds,
-        found="; ".join(f"{source.name}: {moment}" for source, moment in told),
-        check="the moment at which reading was permitted is recorded",
+        found="; ".join(f"{source.name}: {permitted}" for source, permitted in told),
+        check="the moment at which reading was permitted is recorded, or why nobody has to permit it",
         owner=policy.people.data_owner,
         requirement="R056",
         hint="Give the moment in the form, or record it: pretrain-archive source grant.",
+        blocking=False,
+    )
+
+
+def access_identity(view: RunView, policy: Policy) -> Item:
+    """The identity that reads each source is recorded, as observed and as declared (R055)."""
+    sources = standings(view)
+    holds = True if sources and all(source.identities for source in sources) else None
+    return item(
+        "prepare.access_identity",
+        "data",
+        evidence=tuple(record for source in sources for record, _ in source.registrations),
+        holds=holds,
+        found="; ".join(f"{source.name}: read by {source.readers()}" for source in sources),
+        check="the identity that read the data is recorded",
+        owner=policy.people.data_owner,
+        requirement="R055",
+        hint="Read the data with a named service identity.",
         blocking=False,
     )
 

@@ -94,6 +94,14 @@ CASES = {
         ),
         pytest.param(
             both(
+                changed(SourceRegistered, access_identity_observed="worker@host"),
+                around("source.access", **REVOKED | {"identity": "worker@host"}),
+            ),
+            CHANGED,
+            id="the right of who was seen to read revoked, though another was declared",
+        ),
+        pytest.param(
+            both(
                 around("source.access", **REVOKED),
                 around("source.access", **REVOKED | {"action": "granted", "at": "2026-11-20T00:00:00Z"}),
             ),
@@ -122,6 +130,20 @@ CASES = {
     ],
     "access_granted": [
         pytest.param(changed(SourceRegistered, access_granted_at=None), UNRECORDED, id="not said"),
+        pytest.param(
+            changed(SourceRegistered, access_granted_at=None, access_open="public data"), VERIFIED, id="not needed"
+        ),
+        pytest.param(
+            changed(SourceRegistered, access_granted_at=None, access_open=""), UNRECORDED, id="an empty reason"
+        ),
+        pytest.param(
+            both(
+                changed(SourceRegistered, access_granted_at=None),
+                around("source.registered", **OTHER_TERMS | {"access_open": "public data"}),
+            ),
+            UNRECORDED,
+            id="not needed by one registration only",
+        ),
         pytest.param(
             both(
                 changed(SourceRegistered, access_granted_at=None),
@@ -244,6 +266,17 @@ def test_cases(whole, name, edit, verdict):
     assert verdict == item.verdict
     if verdict == UNRECORDED:
         assert "" == item.found
+
+
+@pytest.mark.requirement("R055")
+def test_a_declared_reader_hides_no_observed_one(whole):
+    """Where the identity that was seen to read is not the declared one, both are told."""
+    item = whole.item(
+        "prepare", "prepare.access_identity",
+        changed(SourceRegistered, access_identity="svc-reader", access_identity_observed="root@host"),
+    )  # fmt: skip
+
+    assert item.found.endswith(": read by root@host, which is not the declared svc-reader")
 
 
 def test_every_item_has_cases(whole):
