@@ -72,7 +72,7 @@ def rebuild(target: ObjectStore, snapshot: str, to: Path, source: str, *, as_jso
 
 
 def _recorded_at(snapshot: SnapshotCreated) -> str | None:
-    """When the ledger first recorded this version, None if it did not."""
+    """When the ledger first recorded this very recipe under this name and version, None if it did not."""
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.ledger.factory import NoLedgerError  # noqa: PLC0415
 
@@ -81,6 +81,9 @@ def _recorded_at(snapshot: SnapshotCreated) -> str | None:
     except NoLedgerError:
         return None
     for record in ledger.records(kinds=["snapshot.created"]):
-        if (record.payload["name"], record.payload["version"]) == (snapshot.name, snapshot.version):
+        told = record.payload
+        if (told["name"], told["version"], told.get("recipe_digest")) == (
+            snapshot.name, snapshot.version, snapshot.recipe_digest,
+        ):  # fmt: skip
             return record.recorded_at
     return None

@@ -155,13 +155,17 @@ def require_rebuild_allowed(recipe: Recipe, *, recorded_at: str | None, now: dat
             "the policy does not allow this snapshot to be rebuilt",
             hint=f"Ask {rights.approver}, who approves it.",
         )
-    if recorded_at is not None:
-        until = parse_time(recorded_at) + timedelta(days=rights.keep_days)
-        if until < (now or datetime.now(UTC)):
-            raise RefusedError(
-                f"the recipe was kept for {rights.keep_days:g} days, until {until:%Y-%m-%d}",
-                hint=f"Ask {rights.approver} for a new policy and make a new snapshot.",
-            )
+    if recorded_at is None:
+        raise RefusedError(
+            f"the recipe is kept for {rights.keep_days:g} days, and since when is unrecorded",
+            hint=f"Rebuild where the ledger is that recorded it, or ask {rights.approver}.",
+        )
+    until = parse_time(recorded_at) + timedelta(days=rights.keep_days)
+    if until < (now or datetime.now(UTC)):
+        raise RefusedError(
+            f"the recipe was kept for {rights.keep_days:g} days, until {until:%Y-%m-%d}",
+            hint=f"Ask {rights.approver} for a new policy and make a new snapshot.",
+        )
     return rights.approver
 
 

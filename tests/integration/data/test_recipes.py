@@ -169,6 +169,8 @@ def test_policy_decides(files, tmp_path):
     assert (4, True) == (raised.value.exit_code, "alice" in raised.value.hint)
     with pytest.raises(RefusedError, match="kept for 30 days"):
         require_rebuild_allowed(allowed, recorded_at=long_ago)
+    with pytest.raises(RefusedError, match="since when is unrecorded"):
+        require_rebuild_allowed(allowed, recorded_at=None)
 
 
 def test_other_rights_are_another_version(files, tmp_path):
@@ -223,7 +225,7 @@ def test_keys_that_no_folder_holds(files, tmp_path, keys, told):
             rebuild(files, made, tmp_path / "p/q/out", source=found)
 
     assert [] == [path for path in (tmp_path / "p").rglob("*") if path.is_file()]
-    assert not Path("/tmp/pretrain-archive-never").exists()  # noqa: S108 - must not be there
+    assert not Path("/tmp/pretrain-archive-never").exists()
 
 
 def test_link_as_target(files, tmp_path):

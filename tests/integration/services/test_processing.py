@@ -317,6 +317,9 @@ def test_pool_keeps_its_rights(tmp_path):
     second = begin(tmp_path, 2)
     second.open(source=str(other), source_name="other", licence="MIT")
     data.register(second.ledger, second.caller("register_source"), second.run_uid)
+    again = begin(tmp_path, 4)
+    again.open(licence="Apache-2.0")
+    data.register(again.ledger, again.caller("register_source"), again.run_uid)
     third = begin(tmp_path, 3)
     third.open(source="snapshot:corpus.deduplicated@1", source_name="task", licence="MIT")
     found = data.register(third.ledger, third.caller("register_source"), third.run_uid)
@@ -333,7 +336,7 @@ def test_unknown_pool(tmp_path):
         data.register(line.ledger, line.caller("register_source"), line.run_uid)
 
 
-def test_text_field_of_the_policy_rules_the_split(tmp_path):
+def test_text_field_of_the_policy_rules_the_split():
     """Where the policy names another field for texts the split reads it too, and so does the rebuilt split."""
     named = policy(more=RECIPE, snapshot_mode='"recipe"').policy
     quality = named.data.quality.model_copy(update={"text_field": "content"})
@@ -360,6 +363,29 @@ def test_recipe_line(tmp_path):
     assert [] == list(line.store.list("blobs/"))
     last = line.view().latest(SnapshotCreated)
     assert "short.txt" not in entries(line.store, last)
+
+
+@pytest.mark.requirement("R054")
+@pytest.mark.parametrize(
+    ("rights", "told"),
+    [
+        pytest.param(RECIPE.replace("= true", "= false"), "does not allow", id="forbidden"),
+        pytest.param(RECIPE.replace("= 90", "= 0.0000001"), "was kept for", id="past its time"),
+    ],
+)
+def test_pool_that_may_not_be_rebuilt(tmp_path, rights, told):
+    """A run on a pool that is kept as a recipe is refused where its policy forbids a rebuild or its time is over."""
+    made = begin(tmp_path, policy=policy(more=rights, snapshot_mode='"recipe"'))
+    made.open()
+    data.register(made.ledger, made.caller("register_source"), made.run_uid)
+    data.make_snapshot(made.ledger, made.store, made.caller("snapshot"), made.run_uid)
+    line = begin(tmp_path, 2)
+    line.open(source="snapshot:corpus@1", source_name="task")
+    data.register(line.ledger, line.caller("register_source"), line.run_uid)
+
+    with pytest.raises(RefusedError, match=told):
+        data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
+    assert [] == list(line.view().all(SnapshotCreated))
 
 
 def test_recipe_of_a_changed_source(tmp_path):
