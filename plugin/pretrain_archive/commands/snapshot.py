@@ -190,7 +190,9 @@ def diff(
     left: Annotated[str, typer.Argument(metavar="LEFT", help="NAME[@VERSION]; default: the newest version.")],
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="NAME[@VERSION].")],
     store: Store = "",
-    limit: Annotated[int, typer.Option(min=0, help="Name at most so many paths of each kind.")] = 0,
+    limit: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="Name at most so many paths of each kind.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Say which files RIGHT added, removed, modified and renamed against LEFT; counts are always whole."""
@@ -221,7 +223,9 @@ def show_left_over(
     drop: Annotated[
         bool, typer.Option("--drop", help="Delete them; nobody can go on with them then.")
     ] = False,
-    days: Annotated[float, typer.Option(min=0, help="Only what was planned so many days ago.")] = 7,
+    days: Annotated[
+        float, typer.Option(min=0, max=36_500, help="Only what was planned so many days ago.")
+    ] = 7,
     as_json: Json = False,
 ) -> None:
     """List what snapshots in parts left in the store and never merged; no version names any of it."""

@@ -24,6 +24,7 @@ LARGEST = 1.7976931348623157e308
 """The largest finite double: the open end of a range, so that infinity lies outside it."""
 
 BETWEEN = "to_be_between"
+ENDS = ("min_value", "max_value")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -128,9 +129,28 @@ class Validator:
 
 
 def check_rules(rules: Iterable[Rule]) -> None:
-    """Raise ``InputError`` for a rule that is no expectation of the library."""
+    """Raise ``InputError`` for a rule that is no expectation of the library, or none that data could fail."""
     for rule in rules:
+        arguments = rule.arguments()
+        if (value := _not_finite(arguments)) is not None:
+            raise InputError("suite", rule.id, f"holds {value}, expected finite numbers")
+        if rule.expectation.endswith(BETWEEN) and all(arguments.get(end) is None for end in ENDS):
+            # The library lets it pass, whatever the data.
+            raise InputError(
+                "suite",
+                rule.id,
+                "has neither min_value nor max_value",
+                hint="Give it a limit, or an end of its range.",
+            )
         expectation(rule)
+
+
+def _not_finite(value: Any) -> float | None:
+    """A number in plain JSON that is not finite, None if there is none."""
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return next((found for part in parts if (found := _not_finite(part)) is not None), None)
+    return value if isinstance(value, float) and not math.isfinite(value) else None
 
 
 def expectation(rule: Rule) -> Any:

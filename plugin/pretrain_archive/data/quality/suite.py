@@ -19,6 +19,9 @@ FORMAT = "pretrain-archive/quality-suite/1"
 Severity = Literal["blocking", "advisory"]
 Table = Literal["documents", "aggregates", "fields"]
 
+NEEDS = ("benchmarks", "parent", "split", "languages", "labels", "terms", "review", "rows")
+"""What a rule may need; without it the rule is told among what was not checked."""
+
 TINY = 1e-12
 """Subtracted from a required share: 1 - 0.58 is 0.42000000000000004 and must not fail 42 of 100."""
 

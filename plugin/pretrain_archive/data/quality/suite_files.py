@@ -7,13 +7,14 @@ nothing.
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.data.quality.suite import FORMAT, Rule, Suite, Threshold, Where
+from pretrain_archive.data.quality.suite import FORMAT, NEEDS, Rule, Suite, Threshold, Where
 from pretrain_archive.domain.errors import InputError
 
 STANDARD = "standard-1"
@@ -93,12 +94,14 @@ def _parse(value: Mapping[str, Any], name: str, profile: str) -> Suite:
     if value.get("format", FORMAT) != FORMAT:
         raise InputError("suite", name, f"has the format {value['format']!r}", hint=f"Known is {FORMAT!r}.")
     rules = [
-        _rule(entry, name, n) for n, entry in enumerate(_tables(value, "rule", name)) if _for(entry, profile)
+        _rule(entry, name, n)
+        for n, entry in enumerate(_tables(value, "rule", name))
+        if _for(entry, profile, name)
     ]
     thresholds = [
         _threshold(entry, name, n)
         for n, entry in enumerate(_tables(value, "threshold", name))
-        if _for(entry, profile)
+        if _for(entry, profile, name)
     ]
     for ids in ([r.id for r in rules], [t.id for t in thresholds]):
         for one in ids:
@@ -120,8 +123,11 @@ def _tables(value: Mapping[str, Any], key: str, name: str) -> list[dict[str, Any
     return listed
 
 
-def _for(entry: Mapping[str, Any], profile: str) -> bool:
-    return profile in entry.get("profiles", [profile])
+def _for(entry: Mapping[str, Any], profile: str, name: str) -> bool:
+    profiles = entry.get("profiles", [profile])
+    if not (isinstance(profiles, list) and all(isinstance(one, str) for one in profiles)):
+        raise InputError("suite", name, f"{entry.get('id', 'an entry')}: profiles are no list of texts")
+    return profile in profiles
 
 
 def _rule(entry: Mapping[str, Any], name: str, number: int) -> Rule:
@@ -132,6 +138,16 @@ def _rule(entry: Mapping[str, Any], name: str, number: int) -> Rule:
     _one_of(entry, "table", ("documents", "aggregates", "fields"), name)
     _one_of(entry, "severity", ("blocking", "advisory"), name)
     _one_of(entry, "limit_is", ("share", "max", "min", ""), name)
+    _one_of(entry, "needs", ("", *NEEDS), name)
+    what = f"rule {entry['id']}"
+    _typed(entry, what, name, texts=("column", "source"))
+    if not isinstance(entry.get("kwargs", {}), dict):
+        raise InputError("suite", name, f"{what}: kwargs are no table")
+    if entry.get("limit_is"):
+        _numbers(entry, ("limit",), what, name)
+    elif "limit" in entry:
+        # A number that bounds nothing would look like a limit and never be one.
+        raise InputError("suite", name, f"{what}: limit_is does not say what the limit bounds")
     made = {key: entry[key] for key in RULE_KEYS - {"type", "where", "profiles"} if key in entry}
     return Rule(**made, expectation=entry["type"], where=_where(entry, name))
 
@@ -140,6 +156,9 @@ def _threshold(entry: Mapping[str, Any], name: str, number: int) -> Threshold:
     _known(entry, THRESHOLD_KEYS, f"threshold {number}", name)
     if not isinstance(entry.get("id"), str) or not isinstance(entry.get("column"), str):
         raise InputError("suite", name, f"threshold {number} has no id or column")
+    what = f"threshold {entry['id']}"
+    _typed(entry, what, name, texts=("group", "source"))
+    _numbers(entry, ("min", "max"), what, name)
     if "min" not in entry and "max" not in entry:
         raise InputError("suite", name, f"threshold {entry['id']} has neither min nor max")
     made = {key: entry[key] for key in THRESHOLD_KEYS - {"where", "profiles"} if key in entry}
@@ -153,7 +172,24 @@ def _where(entry: Mapping[str, Any], name: str) -> Where | None:
     if not (isinstance(where, dict) and isinstance(where.get("column"), str)):
         raise InputError("suite", name, f"{entry['id']}: where has no column")
     _known(where, {"column", "min", "max"}, f"{entry['id']}: where", name)
+    _numbers(where, ("min", "max"), f"{entry['id']}: where", name)
     return Where(**where)
+
+
+def _typed(entry: Mapping[str, Any], what: str, name: str, *, texts: tuple[str, ...]) -> None:
+    for key in texts:
+        if not isinstance(entry.get(key, ""), str):
+            raise InputError("suite", name, f"{what}: {key} is no text")
+
+
+def _numbers(entry: Mapping[str, Any], keys: tuple[str, ...], what: str, name: str) -> None:
+    """Limits are finite numbers: nothing lies beyond a limit that is none."""
+    for key in keys:
+        value = entry.get(key)
+        if key in entry and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError("suite", name, f"{what}: {key} is {type(value).__name__}, expected a number")
+        if value is not None and not math.isfinite(value):
+            raise InputError("suite", name, f"{what}: {key} is {value}, expected a finite number")
 
 
 def _known(entry: Mapping[str, Any], keys: set[str], what: str, name: str) -> None:

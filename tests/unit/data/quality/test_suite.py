@@ -10,7 +10,7 @@ import pytest
 
 from pretrain_archive.data.quality.aggregates import Plan, Summary, is_aggregate, summarise, total
 from pretrain_archive.data.quality.columns import histogram
-from pretrain_archive.data.quality.expectations import Answer, strict, strict_number
+from pretrain_archive.data.quality.expectations import Answer, check_rules, strict, strict_number
 from pretrain_archive.data.quality.judging import gate_of
 from pretrain_archive.data.quality.suite import Limits, Rule, Threshold, Where
 from pretrain_archive.data.quality.suite_files import load_suite, read_suite
@@ -97,6 +97,9 @@ def test_flat_limits_of_a_policy_are_those_of_the_suite():
     assert "0.5 ± 0.1" == limits["mixture:a"]
 
 
+ONE = "[[rule]]\nid='a'\ngate='g'\ntable='aggregates'\ncolumn='documents'\ntype='expect_column_min_to_be_between'\n"
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -121,6 +124,25 @@ def test_flat_limits_of_a_policy_are_those_of_the_suite():
             id="twice",
         ),
         pytest.param("rule = [", "cannot be read as TOML", id="no TOML"),
+        pytest.param(
+            ONE + "limit_is='min'\nlimit=[1]", "rule a: limit is list, expected a number", id="no number"
+        ),
+        pytest.param(ONE + "limit_is='min'\nlimit='1'", "rule a: limit is str", id="a number as text"),
+        pytest.param(ONE + "limit_is='min'\nlimit=true", "rule a: limit is bool", id="a truth value"),
+        pytest.param(ONE + "limit_is='max'\nlimit=inf", "rule a: limit is inf", id="no finite limit"),
+        pytest.param(ONE + "limit=1", "limit_is does not say", id="a limit of nothing"),
+        pytest.param(ONE + "kwargs=3", "rule a: kwargs are no table", id="no table"),
+        pytest.param(ONE + "needs='benchmark'", "needs is 'benchmark'", id="a need that nobody has"),
+        pytest.param(ONE + "source=5", "rule a: source is no text", id="no text"),
+        pytest.param(ONE + "profiles='text'", "a: profiles are no list", id="a text for a list"),
+        pytest.param(
+            ONE + "where={column='bytes', min='x'}", "a: where: min is str", id="a condition without a number"
+        ),
+        pytest.param(
+            "rule=[]\n[[threshold]]\nid='a'\ncolumn='bytes'\nmax='x'",
+            "threshold a: max is str",
+            id="a text for an end",
+        ),
     ],
 )
 def test_faults_of_a_suite_file(tmp_path, text, fault):
@@ -129,6 +151,31 @@ def test_faults_of_a_suite_file(tmp_path, text, fault):
 
     with pytest.raises(InputError, match=fault):
         read_suite(tmp_path / "s.toml")
+
+
+@pytest.mark.case("Q07")
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        pytest.param({}, "neither min_value nor max_value", id="no end"),
+        pytest.param(
+            {"kwargs": {"min_value": None}}, "neither min_value nor max_value", id="an end that is none"
+        ),
+        pytest.param({"kwargs": {"max_value": float("nan")}}, "holds nan", id="an end that is no number"),
+        pytest.param(
+            {"limit": float("inf"), "limit_is": "max"}, "holds inf", id="a limit that bounds nothing"
+        ),
+        pytest.param(
+            {"expectation": "expect_column_values_to_be_in_set", "kwargs": {"value_set": [float("nan")]}},
+            "holds nan",
+            id="a set with no number",
+        ),
+    ],
+)
+def test_a_rule_that_no_data_could_fail_is_refused(changes, fault):
+    """The library lets a range without an end pass: such a rule is an error and never a gate."""
+    with pytest.raises(InputError, match=fault):
+        check_rules([rule(**changes)])
 
 
 def test_an_unknown_suite_lists_the_known():
