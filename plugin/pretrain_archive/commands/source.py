@@ -134,7 +134,10 @@ def _access(action: str, name: str, identity: str, at: str, reason: str, *, as_j
     line = (
         f"{plain(source.name)}: {action} to {plain(fact.identity)} at {fact.at}, recorded by {plain(fact.by)}"
     )
-    answer(fact.to_json(), [line], as_json=as_json)
+    reads = not source.identities or fact.identity in source.identities
+    known = plain(", ".join(source.identities))
+    other = f"no registration names {plain(fact.identity)} as reader, so nothing changes; readers: {known}"
+    answer({**fact.to_json(), "reads": reads}, [line] if reads else [line, other], as_json=as_json)
 
 
 def withdraw(
@@ -209,6 +212,9 @@ def _report_lines(report: Touched, *, dry_run: bool, done: bool) -> Iterator[str
     for group, names in report.people.items():
         yield f"  {group.replace('_', ' ')}: {plain(', '.join(names))}"
     yield ""
+    for other in report.beside:
+        if other.withdrawal is None:
+            yield f"{other.source_id} ({plain(other.name)}) is registered at the same address and is not withdrawn"
     if report.truncated:
         yield "the lists are not complete: more rests on the source than could be followed"
     if dry_run:

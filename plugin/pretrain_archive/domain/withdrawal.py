@@ -35,12 +35,16 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Touched:
-    """The lists by name (the values of :data:`LISTED`), people by what they are, and whether all was followed."""
+    """The lists by name (the values of :data:`LISTED`), people by what they are, and whether all was followed.
+
+    ``beside`` are other sources that are registered at the same address: they are not withdrawn with this one.
+    """
 
     source: Standing
     lists: Mapping[str, list[Entry]]
     people: Mapping[str, list[str]]
     truncated: bool = False
+    beside: tuple[Standing, ...] = ()
 
     def everybody(self) -> list[str]:
         """Each person once."""
@@ -53,6 +57,10 @@ class Touched:
             **{name: self.lists.get(name, []) for name in LISTED.values()},
             "people": dict(self.people),
             "withdrawn": withdrawal_document(self.source),
+            "same_address": [
+                {"source_id": other.source_id, "name": other.name, "withdrawn": other.withdrawal is not None}
+                for other in self.beside
+            ],
             "truncated": self.truncated,
             "dry_run": dry_run,
         }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pretrain_archive.data.rights import moment
@@ -20,6 +22,8 @@ from pretrain_archive.services.caller import Caller
 SOURCE_KINDS = ("source.registered", *LATER_KINDS)
 MOST_NODES = 1_000_000
 STREAMS_AT_ONCE = 200
+_PLACE = re.compile(r"^s3://[^/@]*@")
+"""The connection in the address of a bucket."""
 HINT = "List sources with: pretrain-archive source list"
 
 
@@ -119,7 +123,17 @@ def what_rests_on(ledger: Ledger, source: Standing) -> Touched:
     reached |= {ref: start for ref in starts[1:] if ref not in reached}
     runs = [ref.id for ref in reached if ref.type == "run"]
     records = [*snapshots, *_of_runs(ledger, runs)]
-    return touched(source, reached=reached, records=records, truncated=truncated)
+    found = touched(source, reached=reached, records=records, truncated=truncated)
+    return replace(found, beside=tuple(_beside(ledger, source)))
+
+
+def _beside(ledger: Ledger, source: Standing) -> Iterator[Standing]:
+    """Other sources that were registered at an address of this one, whichever connection reads it."""
+    addresses = {_PLACE.sub("s3://", fact.uri) for _, fact in source.registrations}
+    for other in all_sources(ledger):
+        theirs = {_PLACE.sub("s3://", fact.uri) for _, fact in other.registrations}
+        if other.source_id != source.source_id and addresses & theirs:
+            yield other
 
 
 def _by_address(source: Standing, snapshots: Iterable[Record]) -> list[Ref]:

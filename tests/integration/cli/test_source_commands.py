@@ -29,7 +29,7 @@ def test_dry_run_lists_and_records_nothing(seeded: Home) -> None:
     document = answer.document
     assert {
         "source", "snapshots", "splits", "runs", "checkpoints", "evaluations", "candidates", "releases", "packages",
-        "decisions", "people", "withdrawn", "truncated", "dry_run",
+        "decisions", "people", "withdrawn", "same_address", "truncated", "dry_run",
     } == document.keys()  # fmt: skip
     assert (True, None, SOURCE) == (
         document["dry_run"],
@@ -139,6 +139,71 @@ def test_register_grant_revoke(home: Callable[[], Home], tmp_path: Path) -> None
     again = here.ask("source", "show", "bought", "--json").document
     assert (None, 2) == (again["revoked"], len(again["access"]))
     assert "masking: unrecorded" in here.ask("source", "show", "bought").out
+
+
+@pytest.mark.requirement("R056")
+def test_a_right_of_nobody_who_reads_is_told(home: Callable[[], Home], tmp_path: Path) -> None:
+    """A misspelt identity takes nobody's right away: the answer says so and names who reads."""
+    here = home()
+    (tmp_path / "a.txt").write_text("text")
+    where = ("source", "register", str(tmp_path / "a.txt"), "--licence", "MIT", *FORM)
+    here.ask(*where, "--name", "b", "--identity", "svc")
+    wrong = here.ask("source", "revoke", "b", "--identity", "scv")
+    right = here.ask("source", "revoke", "b", "--identity", "svc", "--json")
+
+    assert "no registration names scv as reader, so nothing changes; readers: svc" in wrong.out
+    assert right.document["reads"]
+
+
+@pytest.mark.requirement("R056")
+def test_why_nobody_has_to_permit_the_reading(home: Callable[[], Home], tmp_path: Path) -> None:
+    """What is open to all is recorded with its reason, and is another value than unrecorded."""
+    here = home()
+    (tmp_path / "a.txt").write_text("text")
+    where = ("source", "register", str(tmp_path / "a.txt"), "--licence", "MIT", *FORM)
+    here.ask(*where, "--name", "open", "--open-because", "published for everybody")
+    here.ask(*where, "--name", "quiet")
+
+    told = "permitted: no permission needed: published for everybody"
+    assert told in here.ask("source", "show", "open").out
+    assert "permitted: unrecorded" in here.ask("source", "show", "quiet").out
+
+
+@pytest.mark.requirement("R037")
+def test_a_twin_at_the_same_address_is_told(home: Callable[[], Home], tmp_path: Path) -> None:
+    """A withdrawal binds one registration: another name of the same data is named, so that nobody overlooks it."""
+    here = home()
+    (tmp_path / "a.txt").write_text("text")
+    where = ("source", "register", str(tmp_path / "a.txt"), "--licence", "MIT", *FORM, "--json")
+    twins = [here.ask(*where, "--name", name).document["source_id"] for name in ("one", "two")]
+
+    told = here.ask("withdraw", twins[0], "--reason", "over", "--json").document["same_address"]
+
+    assert [{"source_id": twins[1], "name": "two", "withdrawn": False}] == told
+    assert f"{twins[1]} (two) is registered at the same address and is not withdrawn" in (
+        here.ask("withdraw", twins[0], "--dry-run").out
+    )
+
+
+def test_a_scope_of_nothing_is_refused(home: Callable[[], Home], tmp_path: Path) -> None:
+    """A blank use would allow runs that state no use at all."""
+    (tmp_path / "a.txt").write_text("text")
+    form = [word for word in FORM if word not in {"--usage-scope", "research", "internal"}]
+    answer = home().ask(
+        "source",
+        "register",
+        str(tmp_path / "a.txt"),
+        "--name",
+        "b",
+        "--licence",
+        "MIT",
+        *form,
+        "--usage-scope",
+        " ",
+    )
+
+    assert 2 == answer.code
+    assert "usage_scope" in answer.err
 
 
 def test_a_name_of_two_sources_is_refused_with_their_ids(home: Callable[[], Home], tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.gates.permit import rights_faults
 from pretrain_archive.gates.service import gate_view
 from pretrain_archive.gates.sources import with_sources
+from pretrain_archive.services.caller import local_identity
 from pretrain_archive.services.withdrawing import find_source, withdraw
 
 
@@ -256,6 +257,7 @@ def test_what_the_form_says_of_a_source_is_recorded(line: Line) -> None:
     assert ("svc-reader", "2026-11-01T01:00:00.000000Z") == (fact.access_identity, fact.access_granted_at)
     assert ("CC-BY-4.0", "CC-BY-4.0", "names replaced") == (fact.licence, fact.licence_spdx, fact.masking)
     assert (None, "2025-01-01T00:00:00Z") == (fact.access_revoked_at, fact.collected_at)
+    assert local_identity() == fact.access_identity_observed
 
 
 def test_what_the_form_does_not_say_stays_unrecorded(line: Line) -> None:

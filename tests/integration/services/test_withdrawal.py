@@ -63,7 +63,7 @@ def test_all_that_rests_on_a_source_is_listed_with_the_people_to_tell(line: Line
     assert json.loads(json.dumps(document)) == document
     assert {
         "source", "snapshots", "splits", "runs", "checkpoints", "evaluations", "candidates", "releases", "packages",
-        "decisions", "people", "withdrawn", "truncated", "dry_run",
+        "decisions", "people", "withdrawn", "same_address", "truncated", "dry_run",
     } == document.keys()  # fmt: skip
     policy = line.policy.policy.people
     assert (["olga"], ["rita"]) == (report.people["owner"], report.people["responsible"])

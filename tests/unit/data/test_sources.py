@@ -144,6 +144,22 @@ def test_what_was_not_captured_stays_unrecorded(ledger):
     )
 
 
+@pytest.mark.requirement("R055", "R056")
+def test_an_interpreter_s_own_library_needs_nobody_s_leave(ledger, folder, monkeypatch):
+    """What is seen of the files is recorded, only where it is so, and of no other folder."""
+    library, mine = resolve_source("python:stdlib"), "part of the interpreter that runs, whose files"
+    payload = register_source(
+        ledger, source=library, origin=origin(), **FACTS | {"observed_identity": "me@here"}
+    )
+    owner = library.tree.root
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(owner).st_uid + 1)  # noqa: PTH116 - bytes
+
+    assert f"{mine} the reading user owns" == payload.access_open
+    assert ("me@here", "me@here") == (payload.access_identity, payload.access_identity_observed)
+    assert resolve_source("python:stdlib").open_because in {f"{mine} every user of the machine may read", ""}
+    assert "" == resolve_source(str(folder)).open_because
+
+
 def test_a_retried_step_writes_one_record(ledger):
     """The same step twice is one fact with one id."""
     step = origin()

@@ -33,6 +33,8 @@ def test_source(opener):
     assert ("PSF-2.0", "alice", "carol") == (source.licence, source.owner, source.responsible)
     assert "no names in it" == source.masking
     assert source.access_identity.startswith(f"{getpass.getuser()}@")
+    assert source.access_identity == source.access_identity_observed
+    assert source.access_open is None
     assert source == opener.runs()[0].latest(SourceRegistered)
 
 
