@@ -99,7 +99,7 @@ class LabelReview(_Part):
     """
 
     sample: int = Field(ge=1, le=500, default=30)
-    seed: int = 0
+    seed: int = Field(ge=1 - 2**53, le=2**53 - 1, default=0)
     reviewers: Literal[1, 2] = 1
     min_agreement: float = Field(ge=0, le=1, default=0.95)
     show: Literal["location", "excerpt"] = "location"
@@ -120,7 +120,7 @@ class Data(_Part):
     snapshot_mode: Literal["copy", "reference", "recipe"] = "copy"
     incremental: Literal["off", "stamps"] = "off"
     validation_fraction: float = Field(gt=0, lt=1)
-    split_seed: int = 0
+    split_seed: int = Field(ge=1 - 2**53, le=2**53 - 1, default=0)
     max_exact_duplicate_rate: float = Field(ge=0, le=1)
     max_unclean_rate: float = Field(ge=0, le=1)
     max_format_error_rate: float = Field(ge=0, le=1, default=0.0)

@@ -33,6 +33,9 @@ OUTPUTS = {
 }
 """Kind of a step → how its snapshot is called behind the name of the data (``corpus.filtered``)."""
 
+MOST = 2**53 - 1
+"""The largest number that JSON carries everywhere (RFC 8259, section 6)."""
+
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$"
 REST = "*"
 """In a mixture: every domain that is not named."""
@@ -44,7 +47,7 @@ class _Step(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=NAME)
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, le=MOST)
     effective_from: str | None = None
     output: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]{0,39})?$")
     text_field: str = "text"
@@ -90,21 +93,21 @@ class FilterStep(_Step):
     include: list[str] = []
     exclude: list[str] = []
     extensions: list[str] = []
-    min_bytes: int | None = Field(ge=0, default=None)
-    max_bytes: int | None = Field(ge=1, default=None)
+    min_bytes: int | None = Field(ge=0, le=MOST, default=None)
+    max_bytes: int | None = Field(ge=1, le=MOST, default=None)
     licence_header: list[str] = []
     languages: list[str] = []
     language_field: str = "language"
-    max_line_bytes: int | None = Field(ge=1, default=None)
+    max_line_bytes: int | None = Field(ge=1, le=MOST, default=None)
     min_alphabetic_ratio: FiniteFloat | None = Field(ge=0, le=1, default=None)
     max_repetition_ratio: FiniteFloat | None = Field(ge=0, le=1, default=None)
-    max_control_characters: int | None = Field(ge=0, default=None)
+    max_control_characters: int | None = Field(ge=0, le=MOST, default=None)
 
 
 class DeduplicateStep(_Step):
     """Keep the first of equal documents, in the order of paths and lines.
 
-    ``content``: the same bytes of text. ``normalised``: the same text after NFC, case folding and with each run of
+    ``content``: the same bytes of text, of a packed file that is one document the same packed bytes. ``normalised``: the same text after NFC, case folding and with each run of
     white space as one space. ``near``: at least ``threshold`` Jaccard similarity of word shingles.
     """
 
@@ -113,7 +116,7 @@ class DeduplicateStep(_Step):
     threshold: FiniteFloat = Field(gt=0, le=1, default=0.8)
     shingle: int = Field(ge=1, le=50, default=5)
     permutations: int = Field(ge=16, le=1024, default=128)
-    seed: int = Field(ge=0, default=1)
+    seed: int = Field(ge=0, le=MOST, default=1)
 
     def parameters(self) -> dict[str, Any]:
         """Exact modes have no similarity."""
@@ -131,10 +134,10 @@ class MixStep(_Step):
     """
 
     kind: Literal["mix"]
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, le=MOST)
     weights: dict[str, Annotated[FiniteFloat, Field(gt=0)]] = {}
-    targets: dict[str, Annotated[int, Field(gt=0)]] = {}
-    total_bytes: int | None = Field(gt=0, default=None)
+    targets: dict[str, Annotated[int, Field(gt=0, le=MOST)]] = {}
+    total_bytes: int | None = Field(gt=0, le=MOST, default=None)
     domain_field: str = "domain"
 
     @model_validator(mode="after")
@@ -150,10 +153,10 @@ class SampleStep(_Step):
     """Take a seeded part of a pool: a share of the documents, or a size in documents or bytes."""
 
     kind: Literal["sample"]
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, le=MOST)
     share: FiniteFloat | None = Field(gt=0, le=1, default=None)
-    documents: int | None = Field(ge=1, default=None)
-    bytes: int | None = Field(ge=1, default=None)
+    documents: int | None = Field(ge=1, le=MOST, default=None)
+    bytes: int | None = Field(ge=1, le=MOST, default=None)
 
     @model_validator(mode="after")
     def _one_size(self) -> Self:
@@ -166,7 +169,7 @@ class SplitStep(_Step):
     """Name the rule of the split; what it leaves out is taken from the policy's data section. Always the last."""
 
     kind: Literal["split"]
-    seed: int | None = Field(ge=0, default=None)
+    seed: int | None = Field(ge=0, le=MOST, default=None)
     validation_fraction: FiniteFloat | None = Field(gt=0, lt=1, default=None)
 
 

@@ -27,6 +27,7 @@ from pretrain_archive.domain.errors import InputError, RefusedError, SourceChang
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import RuleDeclared
 from pretrain_archive.storage.files import FileStore
+from pretrain_archive.storage.port import ObjectInfo
 
 ROOT = Path(__file__).parents[3]
 WORDS = [f"word{number} and more of it" for number in range(40)]
@@ -524,6 +525,25 @@ def test_finished_lists_are_not_read_through(files, tmp_path, monkeypatch):
 
 def _give_up(*_):
     raise KeyboardInterrupt
+
+
+def test_another_run_ends_while_this_one_looks(files, tmp_path, monkeypatch):
+    """What is remembered of a list may go between two looks: the run that ended first removes it, this one reads on."""
+    snapshot = small(files, tmp_path)
+    (first,) = apply(files, snapshot, step("filter", min_bytes=21))
+    stat = type(files).stat
+
+    def there_before(store, key):
+        there_before.keys += [key] if key.startswith("processing/") else []
+        known = there_before.keys.count(key) == 1 and key.startswith("processing/")
+        return ObjectInfo(key=key, size=1) if known else stat(store, key)
+
+    there_before.keys = []
+    monkeypatch.setattr(type(files), "stat", there_before)
+    (again,) = apply(files, snapshot, step("filter", min_bytes=21))
+
+    assert 3 == len(set(there_before.keys))
+    assert (first.account, True) == (again.account, again.snapshot.unchanged)
 
 
 @pytest.mark.requirement("R044")

@@ -47,6 +47,10 @@ def test_demo_has_versioned_rules():
         pytest.param("filter", {"min_byte": 3}, "Extra inputs", id="unknown name"),
         pytest.param("filter", {"effective_from": "yesterday"}, "Invalid isoformat", id="no moment"),
         pytest.param("filter", {"effective_from": "2026-01-01T00:00:00"}, "needs a zone", id="no zone"),
+        pytest.param("sample", {"seed": 2**53, "share": 0.5}, "less than or equal", id="seed beyond JSON"),
+        pytest.param("sample", {"seed": -1, "share": 0.5}, "greater than or equal to 0", id="negative seed"),
+        pytest.param("sample", {"seed": 0, "share": 0}, "greater than 0", id="share of nothing sampled"),
+        pytest.param("sample", {"seed": 0, "bytes": 2**53}, "less than or equal", id="size beyond JSON"),
         pytest.param("filter", {"version": 0}, "greater than or equal to 1", id="version 0"),
     ],
 )

@@ -152,7 +152,7 @@ def _jobs(work: Work, firsts: array[int] | None) -> Iterator[tuple[Entry, Shard,
 def _refuse_empty(step: Any, counts: Counts) -> None:
     if counts.documents_out:
         return
-    told = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.most_common())
+    told = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.most_common() if count)
     raise InputError(
         "step", step.name, f"leaves no document of {counts.documents_in} (dropped: {told or 'nothing was there'})",
         hint="Loosen the rule under a new version, or check the data; no version was made.",

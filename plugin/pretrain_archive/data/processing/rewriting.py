@@ -20,7 +20,7 @@ from pretrain_archive.data.processing.packing import packed
 from pretrain_archive.data.processing.reading import Checked, Doc, Form, Lost, documents, form_of, packing_of
 from pretrain_archive.data.processing.splicing import replace_text
 from pretrain_archive.data.quality.documents import Shard
-from pretrain_archive.domain.errors import InputError, SourceChangedError
+from pretrain_archive.domain.errors import InputError, SourceChangedError, StorageError
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.storage.port import ObjectStore
 
@@ -247,14 +247,22 @@ def _remembered(bench: Bench, entry: Entry, dropped: BinaryIO) -> Processed | No
     key = memo_key(bench.application, entry)
     if bench.store.stat(key) is None:
         return None
-    with closing(bench.store.open(key)) as stream:
-        header = json.loads(stream.readline())
-        kept = None if header["entry"] is None else Entry.parse(header["entry"].encode())
-        if kept is not None:
-            if bench.store.stat(layout.blob_key(kept.sha256)) is None:
-                return None
-            prove(bench.store, layout.blob_key(kept.sha256), kept.sha256)
-        dropped.writelines(stream)
+    try:
+        with closing(bench.store.open(key)) as stream:
+            header = json.loads(stream.readline())
+            kept = None if header["entry"] is None else Entry.parse(header["entry"].encode())
+            if kept is not None:
+                if bench.store.stat(layout.blob_key(kept.sha256)) is None:
+                    return None
+                prove(bench.store, layout.blob_key(kept.sha256), kept.sha256)
+            dropped.writelines(stream)
+    except StorageError:
+        if bench.store.stat(key) is not None:
+            raise
+        # Another run that did the same came to its end and removed it: the list is read anew.
+        dropped.seek(0)
+        dropped.truncate()
+        return None
     return Processed(
         entry=kept, counts=Counts.of(header["counts"]), packing=header["packing"], dropped=dropped
     )
