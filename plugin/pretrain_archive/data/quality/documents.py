@@ -38,7 +38,7 @@ from pretrain_archive.data.quality.statistics import Statistics, of_text
 
 __all__ = [
     "LINE_LIMIT", "NO_DATA", "TEXT_LIMIT", "Broken", "Document", "Fields", "Oversized", "Shard", "Text", "Unit",
-    "domain_of", "kind_not_read", "read_stream", "read_texts", "read_units",
+    "beginning", "domain_of", "kind_not_read", "read_stream", "read_texts", "read_units",
 ]  # fmt: skip
 
 NO_DATA = "no data"
@@ -72,13 +72,13 @@ def read_texts(shard: Shard, *, fields: Fields = Fields()) -> Iterator[Text | Br
 
 def read_stream(path: str, opened: BinaryIO, *, fields: Fields) -> Iterator[Text | Broken]:
     """As :func:`read_texts`, of a stream that the caller opened and closes."""
-    head, stream = _beginning(opened)
+    head, stream = beginning(opened)
     kind = kind_of(path, head)
     if kind not in PACKED:
         yield from _of_kind(path, kind, stream, fields, name=path)
         return
     try:
-        inner, stream = _beginning(unpacked(kind, stream))
+        inner, stream = beginning(unpacked(kind, stream))
         name = bare_name(path)
         inner_kind = kind_of(name, inner)
         if inner_kind in PACKED:
@@ -135,7 +135,7 @@ def _not_read(path: str, kind: str) -> Broken:
     return Broken(path=path, line=0, reason=f"{kind}: {reason}", kind=kind)
 
 
-def _beginning(opened: BinaryIO) -> tuple[bytes, BinaryIO]:
+def beginning(opened: BinaryIO) -> tuple[bytes, BinaryIO]:
     """The first :data:`HEAD` bytes of a stream, and a stream that has them too."""
     head = b""
     try:

@@ -7,16 +7,17 @@ a form without fields (plain text) has none.
 from __future__ import annotations
 
 import csv
-import io
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pretrain_archive.data.containers import HEAD, bare_name, kind_of
-from pretrain_archive.data.quality.documents import Shard
-from pretrain_archive.data.quality.readers.base import DamagedError, lines
+from pretrain_archive.data.containers import bare_name, kind_of, looks_like_json_lines
+from pretrain_archive.data.quality.documents import Shard, beginning
+from pretrain_archive.data.quality.readers.base import LINE_LIMIT, DamagedError, lines
 from pretrain_archive.data.quality.readers.packed import unpacked
+from pretrain_archive.data.quality.readers.parquet import seekable
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -53,13 +54,14 @@ def _table(names: Sequence[str], rows: list[list[float | None]], pa: Any) -> pa.
 def _rows(shard: Shard, names: Sequence[str]) -> Iterator[list[float | None]]:
     """The values of each record that has at least one of the fields."""
     with closing(shard.open()) as opened:
-        stream = opened
-        head = opened.read(HEAD)
-        opened.seek(0)
+        head, stream = beginning(opened)
         kind, name = kind_of(shard.path, head), shard.path
-        if kind in {"gzip", "zstd"}:
-            stream, name, kind = unpacked(kind, opened), bare_name(name), ""
         try:
+            if kind in {"gzip", "zstd"}:
+                head, stream = beginning(unpacked(kind, stream))
+                name = bare_name(name)
+                kind = kind_of(name, head)
+                name += ".jsonl" if not kind and looks_like_json_lines(name, head) else ""
             records = _records(name.lower(), kind, stream, names)
             for record in records:
                 if any(field in record for field in names):
@@ -72,11 +74,7 @@ def _records(name: str, kind: str, stream: BinaryIO, names: Sequence[str]) -> It
     if kind == "parquet":
         yield from _parquet(stream, names)
     elif name.endswith(".csv"):
-        text = io.TextIOWrapper(cast("Any", stream), "utf-8-sig", errors="replace", newline="")
-        try:
-            yield from csv.DictReader(text)
-        except csv.Error:
-            return
+        yield from _csv(stream)
     elif name.endswith((".jsonl", ".ndjson")):
         for _, line in lines(stream):
             try:
@@ -87,18 +85,45 @@ def _records(name: str, kind: str, stream: BinaryIO, names: Sequence[str]) -> It
                 yield value
 
 
+def _csv(stream: BinaryIO) -> Iterator[dict[str, Any]]:
+    """Rows as the scan reads them: after one that is broken, and told by the scan, the next is read."""
+    csv.field_size_limit(min(LINE_LIMIT, sys.maxsize))
+    rows = csv.reader(_decoded(stream), strict=True)
+    try:
+        header = next(rows, [])
+    except csv.Error:
+        return
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error:
+            continue
+        if len(row) == len(header):
+            yield dict(zip(header, row, strict=True))
+
+
+def _decoded(stream: BinaryIO) -> Iterator[str]:
+    for number, line in lines(stream):
+        yield "\n" if line is None else line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
+
+
 def _parquet(stream: BinaryIO, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
 
+    faults = (pa.ArrowException, OSError)
     try:
-        file = pq.ParquetFile(stream)
-        present = [name for name in names if name in file.schema_arrow.names]
-        if present:
-            for batch in file.iter_batches(ROWS, columns=present):
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError):
+        file = pq.ParquetFile(seekable(stream), pre_buffer=False)
+    except faults:
         return
+    present = [name for name in names if name in file.schema_arrow.names]
+    for group in range(file.num_row_groups if present else 0):
+        # What of a group cannot be read is told by the scan; the next one is read again.
+        with suppress(*faults):
+            for batch in file.iter_batches(ROWS, [group], columns=present):
+                yield from batch.to_pylist()
 
 
 def _number(value: Any) -> float | None:

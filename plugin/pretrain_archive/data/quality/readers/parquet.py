@@ -24,7 +24,7 @@ def read_parquet(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text |
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415
 
     faults = (pa.ArrowException, OSError, MemoryError, ValueError, NotImplementedError)
-    with _seekable(stream) as source:
+    with seekable(stream) as source:
         if fault := _ending(source):
             yield Broken(path=path, line=0, reason=fault, kind=fault.partition(":")[0])
             return
@@ -55,7 +55,7 @@ def read_parquet(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text |
             row += rows
 
 
-def _seekable(stream: BinaryIO) -> BinaryIO:
+def seekable(stream: BinaryIO) -> BinaryIO:
     """The stream, or a copy in a temporary file: the directory of a Parquet file stands at its end."""
     if getattr(stream, "seekable", bool)():
         return stream
