@@ -25,6 +25,7 @@ from pretrain_archive.domain.texts import (
     track_title,
     verdict_word,
 )
+from pretrain_archive.web.about import about
 from pretrain_archive.web.headers import HEADERS
 from pretrain_archive.web.texts import Text, known, say
 from pretrain_archive.web.texts_items import check_text, hint_text
@@ -157,6 +158,7 @@ def _environment() -> jinja2.Environment:
         recorded=or_unrecorded,
         verify_command=verify_command,
         part=part_text,
+        about=about,
         check=check_text,
         hint=hint_text,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
+from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.web.gate_cards import GateCard
 from pretrain_archive.web.render import label, short, size
@@ -43,7 +44,16 @@ def _data(view: RunView) -> Text:
         bytes=size(snapshot.total_bytes),
         source=source.name if source else say("unrecorded"),
         licence=source.licence if source else say("unrecorded"),
+        steps=_steps(view),
     )
+
+
+def _steps(view: RunView) -> Text:
+    """What the recorded steps of processing kept, if there were any."""
+    chain = [account for _, account in chain_of(view)]
+    if not chain:
+        return Text("", "")
+    return say("six.data.steps", kept=f"{chain[-1].documents_out:,}", read=f"{chain[0].documents_in:,}")
 
 
 def _conditions(view: RunView) -> Text:

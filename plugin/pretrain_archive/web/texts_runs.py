@@ -13,6 +13,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "show_record": ("Record", "记录"),
     "show_quality": ("Quality report", "质量报告"),
     "colon": (": ", "："),
+    "comma": (", ", "、"),
     # -- states and verdicts
     "state.waiting": ("waiting for a person", "等待审批"),
     "gate.prepare.when": ("before large resources are used", "使用大量资源之前"),
@@ -61,6 +62,22 @@ RUNS: dict[str, tuple[str, str]] = {
     "run.gate.self": ("self-signed", "自行签署"),
     "run.timeline": ("Timeline", "时间线"),
     "run.timeline.fold": ("Show {n} more", "再显示 {n} 条"),
+    "about.applied": (
+        "{kind} by {rule}: {kept} of {read} documents kept",
+        "按 {rule}（{kind}）：{read} 个文档中保留 {kept} 个",
+    ),
+    "about.split": (
+        "{train} documents for training, {held_out} held out",
+        "训练 {train} 个文档，留出 {held_out} 个",
+    ),
+    "about.passed": ("passed", "已通过"),
+    "about.not_passed": ("not passed", "未通过"),
+    "about.access": ("{action}: {identity}", "{action}：{identity}"),
+    "about.granted": ("granted", "已授予"),
+    "about.revoked": ("revoked", "已撤销"),
+    "about.sampled": ("documents: {n}", "{n} 个文档"),
+    "about.page": ("page {n}", "第 {n} 页"),
+    "about.reviewed": ("{agreement} % agreement in {n} answers", "{n} 个答复，一致率 {agreement}%"),
     "run.packages": ("Packages", "档案包"),
     "run.packages.none": (
         "No package yet: it is written after the close gate.",
@@ -115,8 +132,12 @@ RUNS: dict[str, tuple[str, str]] = {
     "six.signatures": ("Who signed", "谁签署"),
     "six.use": ("How it may be used", "可如何使用"),
     "six.data.text": (
-        "{snapshot} went in: {files} files, {bytes}, from {source} under the licence {licence}.",
-        "使用数据 {snapshot}：{files} 个文件，{bytes}，来自 {source}，许可证为 {licence}。",
+        "{snapshot} went in ({bytes}; files: {files}), from {source} under the licence {licence}{steps}.",
+        "使用数据 {snapshot}（{bytes}，{files} 个文件），来自 {source}，许可证为 {licence}{steps}。",
+    ),
+    "six.data.steps": (
+        "; steps of processing kept {kept} of {read} documents",
+        "；经处理，{read} 个文档中保留 {kept} 个",
     ),
     "six.data.none": ("Which data goes in is unrecorded.", "使用哪些数据：未记录。"),
     "six.conditions.text": (
