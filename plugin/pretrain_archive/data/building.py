@@ -122,7 +122,7 @@ def hash_all(
 def _age(tree: Tree, batch: list[Listed]) -> None:
     """Let a file that was written in this very tick grow older, so that a later write gets another stamp."""
     if isinstance(tree, FolderTree):
-        newest = max(cast("int", listed.mark[4]) for listed in batch)
+        newest = max(cast("int", listed.mark[-1]) for listed in batch)
         if 0 <= time.time_ns() - newest < TICK_NS:
             time.sleep(TICK_NS / 1e9)
 

@@ -33,7 +33,7 @@ from pretrain_archive.data.planning import (
     steps_of,
 )
 from pretrain_archive.data.snapshots import holds_copy
-from pretrain_archive.data.tree import Listed, Tree
+from pretrain_archive.data.tree import Listed, Tree, portable
 from pretrain_archive.domain.errors import ArchiveError, RefusedError, StorageError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.port import ObjectStore
@@ -177,7 +177,8 @@ def _look_up_copies(store: ObjectStore, built: Built) -> None:
 
 def _changed_since(store: ObjectStore, plan: Plan, tree: Tree) -> Iterator[str]:
     listed = (item for part in plan.parts for item in listed_of(store, plan, part))
-    pairs = merge(listed, tree.list(plan.chosen), left=lambda item: item.path, right=lambda item: item.path)
+    now = map(portable, tree.list(plan.chosen))
+    pairs = merge(listed, now, left=lambda item: item.path, right=lambda item: item.path)
     return (path_to_text((new or old).path) for old, new in pairs if old != new)  # type: ignore[union-attr]
 
 

@@ -17,7 +17,7 @@ from pretrain_archive.data.building import refuse_empty
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import hash_stream
 from pretrain_archive.data.listing import Listing
-from pretrain_archive.data.tree import Listed, Tree
+from pretrain_archive.data.tree import Listed, Tree, portable
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.identity import new_id, path_to_text, utc_now
 from pretrain_archive.ledger.canonical import canonical_bytes
@@ -137,7 +137,7 @@ def _cut(store: ObjectStore, folder: str, listing: Listing, parts: int) -> Itera
         share = min(parts - 1, done * parts // total)
         # A range ends where its share of the whole is used up; a file larger than a share is a range of its own.
         while item is not None and (not files + links or done * parts // total == share):
-            lines.write(json.dumps(item.to_json()).encode() + b"\n")
+            lines.write(json.dumps(portable(item).to_json()).encode() + b"\n")
             last = item.path
             files, links = files + (item.target is None), links + (item.target is not None)
             size += item.size if item.target is None else 0

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.building import build
@@ -94,13 +96,16 @@ def _same_tree(store: ObjectStore, marks: Stamps, listing: Listing, holds: Holds
     if digest is None or store.stat(manifest_key(digest)) is None:
         return None
     prove(store, manifest_key(digest), digest)
-    if holds is not None:
-        with open_manifest(store, digest) as stream:
-            if not all(in_order(holds, (e for e in read_entries(stream) if e.link is None))):
-                return None
-    marks.taken = listing.files
     header = Header(files=listing.files, links=listing.links, total_bytes=listing.size)
-    return Built(header=header, digest=digest, file=open_manifest(store, digest))
+    # A manifest is read more than once, and what a store opens cannot always go back.
+    built = Built(header=header, digest=digest, file=cast("BinaryIO", tempfile.TemporaryFile()))  # noqa: SIM115
+    with open_manifest(store, digest) as stream:
+        shutil.copyfileobj(stream, built.file)
+    if holds is not None and not all(in_order(holds, (e for e in built.entries() if e.link is None))):
+        built.file.close()
+        return None
+    marks.taken = listing.files
+    return built
 
 
 def holds_copy(store: ObjectStore, entry: Entry) -> bool:

@@ -135,7 +135,7 @@ class FolderTree:
 
     def same(self, listed: Listed, stream: BinaryIO) -> bool:
         """See :meth:`Tree.same`."""
-        return _mark(os.fstat(stream.fileno())) == listed.mark
+        return _marked(os.fstat(stream.fileno()), listed)
 
     def content(self, listed: Listed) -> bytes:
         """All bytes of a small file: :meth:`open`, read and :meth:`same` in as few system calls as that takes."""
@@ -149,7 +149,7 @@ class FolderTree:
             content = os.read(handle, listed.size + 1)
             while len(content) < listed.size and (more := os.read(handle, listed.size - len(content))):
                 content += more
-            same = len(content) == listed.size and _mark(os.fstat(handle)) == listed.mark
+            same = len(content) == listed.size and _marked(os.fstat(handle), listed)
         finally:
             os.close(handle)
         if not same:
@@ -180,6 +180,19 @@ def _mark(found: os.stat_result) -> Mark:
 
 
 Named = tuple[bytes, os.DirEntry[bytes]]
+
+
+def _marked(found: os.stat_result, listed: Listed) -> bool:
+    """Whether a file still has its mark, or its :func:`portable` one."""
+    mark = _mark(found)
+    return listed.mark in (mark, mark[1:])
+
+
+def portable(listed: Listed) -> Listed:
+    """The file with a mark that another machine finds too: each has numbers of its own for what is mounted."""
+    if not listed.mark or isinstance(listed.mark[0], str):
+        return listed
+    return Listed(listed.path, listed.size, listed.mark[1:], listed.target, listed.version)
 
 
 def _walk(root: bytes, below: bytes, chosen: Filter) -> Iterator[Listed]:

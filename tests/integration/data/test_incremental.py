@@ -187,6 +187,24 @@ def test_another_store_is_not_taken_for_this_one(take, root, ledger, tmp_path):
     assert "verified" == verify_snapshot(other, "corpus").verdict.value
 
 
+@pytest.mark.parametrize(
+    "changes", [{"name": "twin"}, {"mode": "copy"}], ids=["another name", "another mode"]
+)
+def test_an_unchanged_tree_becomes_a_new_version(store, ledger, root, tmp_path, changes):
+    """What stamps prove unchanged is a version under another name or mode too, in any store."""
+    fields = {"name": "corpus", "mode": "reference"}
+    made = [
+        create_snapshot(
+            store, ledger, source_root=root, actor=ACTOR, origin=origin(), stamps=tmp_path / "stamps", **each
+        )
+        for each in (fields, fields | changes)
+    ]
+
+    assert made[0].manifest_digest == made[1].manifest_digest
+    assert (False, False) == (made[0].unchanged, made[1].unchanged)
+    assert "verified" == verify_snapshot(store, made[1].name).verdict.value
+
+
 def test_a_damaged_manifest_is_not_taken_over(take, root, files):
     """The manifest that an unchanged tree leads to is proven before anything rests on it."""
     made = take(root)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.data_track import AWKWARD_NAMES, FOREIGN_NAMES, numbered, write_tree
 
+from pretrain_archive.data import tree
 from pretrain_archive.data.building import build
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.leftovers import drop, left_over
@@ -206,6 +207,17 @@ def test_a_change_after_the_parts_is_named(files, root, change, named):
 
     with pytest.raises(SourceChangedError, match=f"{named}; no version"):
         merged(files, plan, root)
+
+
+def test_parts_are_hashed_on_another_machine(files, root, monkeypatch):
+    """A shared folder has another device number where a part is hashed and where it is merged."""
+    expected = whole(root)
+    plan = planned(files, root, 3)
+    mark = tree._mark
+    monkeypatch.setattr(tree, "_mark", lambda found: (found.st_dev + 7, *mark(found)[1:]))
+    hash_all_parts(files, plan, root)
+
+    assert expected == merged(files, plan, root)
 
 
 def test_a_change_before_a_part_is_named(files, root):
