@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pretrain_archive.domain.errors import PolicyError
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order
@@ -69,12 +70,21 @@ class Retention(_Part):
     legal_hold: list[str] = []
 
 
+SensitiveKind = Literal[
+    "email", "ipv4", "ipv6", "phone", "card", "iban", "cn_resident_id", "us_ssn", "national_id", "secret",
+    "forbidden_term",
+]  # fmt: skip
+"""What may be looked for in texts."""
+
+
 class Quality(_Part):
     """Which suite judges the data, and what of it a project sets otherwise.
 
     ``suite`` is a suite that comes with the program or the path of a file; ``profile`` chooses the suite's thresholds
     for prose or for source code. ``limits`` and ``severities`` are by rule id. ``benchmarks`` are folders or files
     (name → path) that training data must not contain. ``languages`` are ISO 639-1 codes; empty declares none.
+    ``sensitive_kinds`` are looked for, by default all; a rule over kinds of which none is looked for has no answer.
+    ``sensitive_allow`` are regular expressions: what matches one as a whole is no finding.
     """
 
     suite: str = "standard-1"
@@ -88,6 +98,26 @@ class Quality(_Part):
     benchmarks: dict[str, str] = {}
     languages: list[str] = []
     forbidden_terms: list[str] = []
+    sensitive_kinds: list[SensitiveKind] = Field(min_length=1, default=list(get_args(SensitiveKind)))
+    sensitive_allow: list[str] = []
+
+    @field_validator("forbidden_terms")
+    @classmethod
+    def _no_blank_term(cls, terms: list[str]) -> list[str]:
+        if not all(term.strip() for term in terms):
+            raise ValueError("a term is blank and would match everywhere")
+        return terms
+
+    @field_validator("sensitive_allow")
+    @classmethod
+    def _expressions(cls, patterns: list[str]) -> list[str]:
+        for number, pattern in enumerate(patterns, 1):
+            try:
+                re.compile(pattern)
+            except re.error:
+                # A pattern may spell out an address: it is named by its place in the list.
+                raise ValueError(f"pattern {number} is no regular expression") from None
+        return patterns
 
 
 class LabelReview(_Part):

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from tests.support.data_track import ACTOR, FOREIGN_NAMES, numbered, origin, write_tree
 
 from pretrain_archive.data.globs import Filter
@@ -18,6 +19,7 @@ from pretrain_archive.data.processing.applying import Applier, apply_steps
 from pretrain_archive.data.quality.asking import files_at
 from pretrain_archive.data.quality.check import Compared, check_quality, record_quality
 from pretrain_archive.data.quality.labels import read_definition
+from pretrain_archive.data.quality.sensitive.settings import KINDS
 from pretrain_archive.data.quality.suite import Limits
 from pretrain_archive.data.sources import resolve_source
 from pretrain_archive.domain.errors import InputError
@@ -567,3 +569,49 @@ def test_the_command(tmp_path, arguments, code):
     assert {"name", "passed", "observed", "limit", "severity"} <= set(document["gates"][0])
     assert (100 if code == 0 else 0) == document["documents"]
     assert b"<!doctype html>" in (tmp_path / "r.html").read_bytes()
+
+
+@pytest.mark.requirement("R045")
+def test_policy_says_what_is_sensitive(files, tmp_path):
+    """Kinds that are not looked for and allowed texts are no findings; the report tells both, and no pattern."""
+    words = (
+        b"Write to anna.berg@example.org or help@ourproject.org; the host is 81.2.69.160 and nothing else.\n"
+    )
+    write_tree(tmp_path / "in", {b"a/%d.txt" % n: PROSE % n + words for n in range(3)})
+
+    def found(**fields):
+        return check_quality(files, path=tmp_path / "in", limits=Limits(), quality=Quality(**fields)).report
+
+    everything = found()
+    less = found(sensitive_allow=[r"help@ourproject\.org"], sensitive_kinds=["email", "secret"])
+
+    assert (6, 3) == (everything["sensitive"]["email"], everything["sensitive"]["ipv4"])
+    assert ({"email": 3, "secret": 0}, ["email", "secret"], 1) == (
+        less["sensitive"], less["settings"]["sensitive"]["kinds"], less["settings"]["sensitive"]["allow"]
+    )  # fmt: skip
+    assert b"ourproject" not in canonical_bytes(less)
+    # A rule over kinds of which none was looked for has no answer, which is no pass.
+    [identity] = [gate for gate in less["gates"] if gate["name"] == "identity_numbers"]
+    assert (False, False) == (identity["checked"], identity["passed"])
+
+
+def test_policy_names_every_kind():
+    """What a policy may look for is what the detector knows."""
+    assert KINDS == tuple(Quality().sensitive_kinds)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        pytest.param({"sensitive_kinds": ["emial"]}, "sensitive_kinds", id="a kind that is none"),
+        pytest.param({"sensitive_kinds": []}, "sensitive_kinds", id="nothing"),
+        pytest.param(
+            {"sensitive_allow": ["ok", "a(b"]}, "pattern 2 is no regular expression", id="expression"
+        ),
+        pytest.param({"forbidden_terms": [" "]}, "a term is blank", id="a blank term"),
+    ],
+)
+def test_policy_with_a_slip(fields, told):
+    """What cannot be looked for is refused with the policy, not while data are read."""
+    with pytest.raises(ValidationError, match=told):
+        Quality(**fields)

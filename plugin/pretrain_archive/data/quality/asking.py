@@ -48,12 +48,17 @@ def asked_suite(settings: Quality, limits: Limits, file: Path | None = None) -> 
 def measures_of(settings: Quality, label_field: str = "label") -> Measures:
     """What the scan measures for a policy."""
     from pretrain_archive.data.quality.neardup.settings import Settings as Near  # noqa: PLC0415
+    from pretrain_archive.data.quality.sensitive.settings import KINDS  # noqa: PLC0415
     from pretrain_archive.data.quality.sensitive.settings import Settings as Sensitive  # noqa: PLC0415
 
     return Measures(
         fields=Fields(text=settings.text_field, label=label_field),
         language="all" if settings.languages else "declared",
-        sensitive=Sensitive(forbidden_terms=tuple(settings.forbidden_terms)),
+        sensitive=Sensitive(
+            kinds=tuple(kind for kind in KINDS if kind in settings.sensitive_kinds),
+            forbidden_terms=tuple(settings.forbidden_terms),
+            allow=tuple(settings.sensitive_allow),
+        ),
         near_duplicates=Near(),
     )
 

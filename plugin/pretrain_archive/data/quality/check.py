@@ -123,6 +123,7 @@ def check_quality(
         about, shards = files_at("." if path is None else path, chosen)
     others = {**folders_of(settings.benchmarks), **(compared.others or {})}
     has = present_of(settings, others=bool(others), parent=compared.parent is not None)
+    measures = measures_of(settings, compared.label_field)
     asked = Asked(
         about=about,
         suite=suite,
@@ -135,10 +136,11 @@ def check_quality(
         labels=compared.labels,
         computed_on=settings.engine,
         numbers=compared.numbers or {},
+        settings={} if measures.sensitive is None else {"sensitive": measures.sensitive.to_json()},
     )
     with _folder(work) as folder:
         inputs = Inputs(
-            shards=shards, measures=measures_of(settings, compared.label_field), suite=suite, work=folder,
+            shards=shards, measures=measures, suite=suite, work=folder,
             others=others,
             parent=compared.parent, validation=compared.validation, progress=progress, master=settings.spark_master,
         )  # fmt: skip
