@@ -96,10 +96,10 @@ def s3_connection(connection_id: str) -> dict[str, str]:
             found["extra"] if isinstance(found["extra"], dict) else json.loads(found["extra"])
         )
         options = _s3_options(found, extra)
+        service = urlsplit(options["endpoint_url"])
     except (ValueError, KeyError, TypeError, AttributeError):
         # Without the cause: its text could hold the connection, and so its password.
         raise InputError("connection", connection_id, "cannot be read", hint="Write it as JSON.") from None
-    service = urlsplit(options["endpoint_url"])
     half = bool(options["aws_access_key_id"]) != bool(options["aws_secret_access_key"])
     odd = bool(options["endpoint_url"]) and service.scheme not in {"http", "https"}
     foreign = sorted({"role_arn", "profile_name", "assume_role_method"} & extra.keys())
@@ -117,13 +117,16 @@ def s3_connection(connection_id: str) -> dict[str, str]:
 
 def _s3_options(found: dict[str, Any], extra: dict[str, Any]) -> dict[str, str]:
     service = extra.get("service_config", {}).get("s3", {})
-    return {
+    options = {
         "aws_access_key_id": found["login"] or extra.get("aws_access_key_id", ""),
         "aws_secret_access_key": found["password"] or extra.get("aws_secret_access_key", ""),
         "aws_session_token": extra.get("aws_session_token", ""),
         "region_name": extra.get("region_name", ""),
         "endpoint_url": service.get("endpoint_url") or extra.get("endpoint_url", ""),
     }
+    if not all(isinstance(value, str) and value.isprintable() for value in options.values()):
+        raise ValueError("an option is no text, or holds a character that no request can carry")
+    return options
 
 
 def _read_connection(text: str) -> dict[str, Any]:

@@ -179,6 +179,22 @@ def test_s3_connection(monkeypatch: pytest.MonkeyPatch, text: str, expected: dic
             '{"conn_type": "aws", "password": "geheim", "extra": ', "cannot be read", id="broken JSON"
         ),
         pytest.param('{"conn_type": "aws", "extra": ["geheim"]}', "cannot be read", id="extra is a list"),
+        pytest.param(
+            '{"conn_type": "aws", "extra": {"endpoint_url": "http://[geheim"}}',
+            "cannot be read",
+            id="no address",
+        ),
+        pytest.param(
+            '{"conn_type": "aws", "extra": {"endpoint_url": {"geheim": 1}}}',
+            "cannot be read",
+            id="not a text",
+        ),
+        pytest.param('{"conn_type": "aws", "extra": {"region_name": 5}}', "cannot be read", id="a number"),
+        pytest.param(
+            '{"conn_type": "aws", "extra": {"aws_session_token": "geheim\\nx"}}',
+            "cannot be read",
+            id="line break",
+        ),
     ],
 )
 def test_a_wrong_s3_connection(monkeypatch: pytest.MonkeyPatch, text: str, problem: str) -> None:

@@ -44,9 +44,12 @@ def open_bucket(name: str, *, s3_options: Mapping[str, str] | None = None) -> So
 
 def _open_s3(bucket: str, prefix: str, options: Mapping[str, str]) -> ObjectStore:
     # Imported here: boto3 costs half a second, and a folder store does not need it.
-    from pretrain_archive.storage.s3 import S3Store, make_client  # noqa: PLC0415
+    from pretrain_archive.storage.s3 import S3Store  # noqa: PLC0415
+    from pretrain_archive.storage.s3_client import make_client  # noqa: PLC0415
 
-    return S3Store(bucket, prefix, client=make_client(_known(options)))
+    # Retries beyond boto's default (4): a store that restarts for some seconds costs no snapshot.
+    client, _ = make_client(_known(options), attempts=6)
+    return S3Store(bucket, prefix, client=client)
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:

@@ -13,13 +13,12 @@ from contextlib import suppress
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
-import boto3  # type: ignore[import-untyped]
-from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.storage.keys import check_key
 from pretrain_archive.storage.port import BucketPlace, ObjectInfo
+from pretrain_archive.storage.s3_client import words_of
 
 PART = 8 << 20
 """Bytes of the first 1000 parts; each further 1000 are twice as large (S3 allows 10,000 parts)."""
@@ -28,14 +27,6 @@ TAKEN = {"PreconditionFailed", "412"}
 RACING = {"ConditionalRequestConflict", "OperationAborted", "409"}
 ABSENT = {"NoSuchKey", "NotFound", "404"}
 RETRIES = 5
-
-
-def make_client(options: dict[str, str]) -> Any:
-    """An S3 client from ``endpoint_url``, ``region_name`` and ``aws_…`` keys (all optional)."""
-    style = "path" if options.get("endpoint_url") else "auto"
-    # Retries beyond boto's default (4): a store that restarts for some seconds costs no snapshot.
-    config = Config(retries={"mode": "standard", "max_attempts": 6}, s3={"addressing_style": style})
-    return boto3.session.Session().client("s3", config=config, **options)
 
 
 class S3Store:
@@ -151,8 +142,7 @@ class S3Store:
         return False
 
     def _refused(self, act: str, key: str, error: Exception) -> StorageError:
-        # The error's own text holds the service's words and the operation, never credentials.
-        reason = "not there" if isinstance(error, ClientError) and _code(error) in ABSENT else str(error)
+        reason = "not there" if isinstance(error, ClientError) and _code(error) in ABSENT else words_of(error)
         where = f"s3://{self.bucket}/{quote(self.prefix + key)}"
         return StorageError(
             f"{where}: cannot {act}: {reason.rstrip('.')}.",
@@ -175,7 +165,9 @@ class _Body(io.RawIOBase):
         try:
             block = self._body.read(len(buffer))
         except Exception as error:  # urllib3 and botocore raise unrelated types for a broken connection
-            raise StorageError(f"{self._where}: reading broke off: {error}.", hint="Try again.") from error
+            raise StorageError(
+                f"{self._where}: reading broke off: {words_of(error)}.", hint="Try again."
+            ) from error
         if not block and self._left:
             raise StorageError(
                 f"{self._where}: {self._left} bytes are missing at the end.", hint="Try again."

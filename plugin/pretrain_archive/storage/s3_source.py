@@ -7,22 +7,19 @@ only tells whether an object was written again: it is sent back as ``If-Match`` 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote, unquote_to_bytes
 
-import boto3  # type: ignore[import-untyped]
-from botocore import UNSIGNED  # type: ignore[import-untyped]
-from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
 
 from pretrain_archive.domain.errors import SourceChangedError, SourceError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.resuming import Answer, Resuming
+from pretrain_archive.storage.s3_client import make_client, words_of
 
 FAILURES = (BotoCoreError, ClientError, ResponseParserError)
 """No way there, an error of the service, and an answer that is none of S3 (a web page)."""
@@ -53,22 +50,9 @@ def open_bucket(bucket: str, options: Mapping[str, str]) -> SourceBucket:
 
     Where the chain has no credentials either, requests are not signed: only public buckets answer these.
     """
-    session = boto3.session.Session(
-        **{name: text for name, text in options.items() if name.startswith("aws_") and text}
-    )
-    held = session.get_credentials()
-    endpoint = options.get("endpoint_url") or None
     # Retries of a throttled request (503 SlowDown) are the client's, beyond boto's default of 4.
-    config = Config(
-        retries={"mode": "standard", "max_attempts": 8},
-        s3={"addressing_style": "path" if endpoint else "auto"},
-        max_pool_connections=POOL,
-        signature_version=UNSIGNED if held is None else None,
-    )
-    client = session.client(
-        "s3", config=config, endpoint_url=endpoint, region_name=options.get("region_name") or None
-    )
-    return SourceBucket(bucket, client=client, access_key=held.access_key if held else "")
+    client, access_key = make_client(options, attempts=8, connections=POOL, unsigned=True)
+    return SourceBucket(bucket, client=client, access_key=access_key)
 
 
 class SourceBucket:
@@ -206,10 +190,7 @@ class SourceBucket:
         return told
 
     def _refused(self, act: str, key: bytes, error: Exception) -> SourceError:
-        # The client's own words: service, code and operation. Credentials stand in none of them, save where a service
-        # repeats the key id, or an endpoint was set with a user.
-        reason = re.sub(r"//[^/@\s]+@", "//…@", str(error).rstrip("."))
-        reason = reason.replace(self._access_key, "…") if self._access_key else reason
+        reason = words_of(error, key_id=self._access_key)
         unsigned = "" if self._access_key else " (no credentials were found: requests are not signed)"
         return SourceError(
             f"source {self._where(key)}: cannot {act} it{unsigned}: {reason}.",
