@@ -22,6 +22,10 @@ class DataSnapshotOperator(ArchiveOperator):
         from pretrain_archive.services.data import make_snapshot  # noqa: PLC0415 (heavy)
 
         made, split = make_snapshot(self.ledger, self.store, caller, run_uid)
+        caller.say(
+            f"{made.name}@{made.version}: {made.file_count:,} files, {made.total_bytes:,} bytes, {made.manifest_digest}"
+            f"{', unchanged' if made.unchanged else ''}"
+        )
         return {
             "name": made.name,
             "version": made.version,

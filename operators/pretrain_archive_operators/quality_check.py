@@ -25,6 +25,11 @@ class QualityCheckOperator(ArchiveOperator):
         from pretrain_archive.services.quality import quality  # noqa: PLC0415 (heavy)
 
         report = quality(self.ledger, self.store, caller, run_uid)
+        missed = [f"{g.name} ({g.severity})" for g in report.gates if not g.passed]
+        caller.say(
+            f"{report.documents:,} documents: {len(report.gates) - len(missed)} of {len(report.gates)} gates passed"
+            f"{'; not passed: ' + ', '.join(missed) if missed else ''}"
+        )
         return {
             "passed": report.passed,
             "documents": report.documents,

@@ -18,4 +18,5 @@ class RegisterSourceOperator(ArchiveOperator):
         from pretrain_archive.services.data import register  # noqa: PLC0415 (heavy)
 
         source = register(self.ledger, caller, run_uid)
+        caller.say(f"{source.name} is registered as {source.source_id}: {source.uri}, {source.licence}")
         return {"source_id": source.source_id, "uri": source.uri, "licence": source.licence}

@@ -82,6 +82,20 @@ def test_xcom_is_small_and_plain(house: House, done: str) -> None:
             assert len(json.dumps(value, allow_nan=False)) < 8192
 
 
+def test_the_logs_of_the_data_tasks_say_what_was_done(house: House, done: str) -> None:
+    """Each data task tells its result in a line, and the validator's own workings do not bury it."""
+    words = {
+        "register_source": "is registered as",
+        "snapshot": "files,",
+        "process": "documents",
+        "quality_check": "gates passed",
+    }
+    logs = {task: house.air.task_log_tail(DAG, done, task, lines=1000) for task in words}
+
+    assert [] == [task for task, said in words.items() if said not in logs[task]]
+    assert "Skipping registering" not in logs["quality_check"]
+
+
 @pytest.mark.requirement("R154", "R057")
 def test_temporary_data_is_gone_and_that_is_recorded(house: House, done: str) -> None:
     """The teardown removed the laid-out data and proved its absence."""

@@ -99,10 +99,9 @@ class Validator:
     def __init__(self, kind: Literal["pandas", "spark"] = "pandas", *, session: Any = None) -> None:
         # Read when the library is imported: no message may leave this machine.
         os.environ["GX_ANALYTICS_ENABLED"] = "false"
-        import great_expectations as gx  # noqa: PLC0415
-
-        # It tells of its own workings at every call.
+        # It tells of its own workings, hundreds of lines while it is imported and more at every call.
         logging.getLogger("great_expectations").setLevel(logging.WARNING)
+        import great_expectations as gx  # noqa: PLC0415
 
         sources = _context(gx).data_sources
         if kind == "spark":
