@@ -100,21 +100,15 @@ def create_split(
     with listed:
         store.put_if_absent(key, listed)
     payload = SplitCreated(
-        method=method,
-        **facts,
-        split_uri=store.location(key),
-        split_digest=digest,
-        rule=rule,
-        text_field=text_field,
-        **counts,
-    )
+        method=method, **facts, **counts, split_uri=store.location(key), split_digest=digest, rule=rule,
+        text_field=text_field, left_out={kind: count for kind, count in not_read.items() if kind != ROWS},
+    )  # fmt: skip
     if ledger is not None:
-        where = stream or f"data/{snapshot.name}"
-        edges = _edges(payload, snapshot, stream)
-        ledger.append([
-            Draft(stream=where, kind="split.created", payload=payload.to_json(), actor=actor, origin=origin,
-                  attempt=attempt, edges=edges)
-        ])  # fmt: skip
+        draft = Draft(
+            stream=stream or f"data/{snapshot.name}", kind="split.created", payload=payload.to_json(), actor=actor,
+            origin=origin, attempt=attempt, edges=_edges(payload, snapshot, stream),
+        )  # fmt: skip
+        ledger.append([draft])
     return payload
 
 

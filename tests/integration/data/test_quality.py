@@ -409,7 +409,7 @@ def test_near_duplicates_and_contamination_are_counted_and_led_back(tmp_path):
         result.payload.documents, result.payload.exact_duplicates, result.payload.near_duplicates,
         result.payload.contamination,
     )  # fmt: skip
-    assert ["benchmarks", "near_duplicates"] == sorted(
+    assert ["benchmark_items", "benchmarks", "near_duplicates"] == sorted(
         result.payload.reason.removeprefix("failed: ").split(", ")
     )
     blamed = result.report["contributors"]
@@ -417,7 +417,9 @@ def test_near_duplicates_and_contamination_are_counted_and_led_back(tmp_path):
         blamed["near_duplicates"]["shards"], blamed["near_duplicates"]["domains"]
     )  # fmt: skip
     assert {"web/a.jsonl": 1, "web/b.jsonl": 2} == dict(blamed["benchmarks"]["shards"])
-    assert [{"name": "exam", "of": 3, "documents": 3, "exact": 1}] == result.report["contamination"]
+    assert [
+        {"name": "exam", "of": 3, "documents": 3, "exact": 1, "items": 2, "rare_items": 2, "tested": 3}
+    ] == result.report["contamination"]
     assert words(3)[:12] not in json.dumps(result.report) + result.page.decode()
 
 
@@ -580,7 +582,9 @@ def test_policy_says_what_is_sensitive(files, tmp_path):
     write_tree(tmp_path / "in", {b"a/%d.txt" % n: PROSE % n + words for n in range(3)})
 
     def found(**fields):
-        return check_quality(files, path=tmp_path / "in", limits=Limits(), quality=Quality(**fields)).report
+        result = check_quality(files, path=tmp_path / "in", limits=Limits(), quality=Quality(**fields))
+        assert b"How sure the detector is" in result.page
+        return result.report
 
     everything = found()
     less = found(sensitive_allow=[r"help@ourproject\.org"], sensitive_kinds=["email", "secret"])
@@ -615,3 +619,43 @@ def test_policy_with_a_slip(fields, told):
     """What cannot be looked for is refused with the policy, not while data are read."""
     with pytest.raises(ValidationError, match=told):
         Quality(**fields)
+
+
+@pytest.mark.requirement("R045")
+def test_benchmark_item_within_a_long_document(tmp_path):
+    """A question that stands in the middle of a long document is found, which no twin would tell; it blocks."""
+    item = words(5000)
+    data = write_tree(
+        tmp_path / "in", {b"a.jsonl": lines([words(1) + " " + item + " " + words(2), words(3)])}
+    )
+    exam = write_tree(tmp_path / "exam", {b"e.jsonl": lines([item, words(9000)])})
+    clean = write_tree(tmp_path / "clean", {b"a.jsonl": lines([words(1), words(3)])})
+    quality = Quality(benchmarks={"exam": str(exam)})
+    found, none = (
+        check_quality(None, path=folder, limits=Limits(), quality=quality) for folder in (data, clean)
+    )
+
+    assert [(0, 1, 2)] == [(s["documents"], s["items"], s["tested"]) for s in found.report["contamination"]]
+    assert ((False, 1), (True, 0)) == (gates(found)["benchmark_items"], gates(none)["benchmark_items"])
+    assert (True, 0) == gates(found)["benchmarks"]
+
+
+@pytest.mark.case("Q07")
+@pytest.mark.parametrize(
+    ("row", "unanswered"),
+    [
+        pytest.param(
+            b'{"question":"nothing is read of this"}\n', {"benchmarks", "benchmark_items"}, id="no text"
+        ),
+        pytest.param(b'{"text":"too short to look for"}\n', {"benchmark_items"}, id="short items"),
+    ],
+)
+def test_benchmark_that_was_not_compared_is_no_pass(tmp_path, row, unanswered):
+    """A set of which nothing can be read, or whose items are all too short, leaves its gate without an answer."""
+    data = write_tree(tmp_path / "in", {b"a.jsonl": lines([words(1), words(3)])})
+    exam = write_tree(tmp_path / "exam", {b"e.jsonl": row})
+    result = check_quality(None, path=data, limits=Limits(), quality=Quality(benchmarks={"exam": str(exam)}))
+
+    told = {gate.name for gate in result.payload.gates if "contamination" == gate.family and not gate.checked}
+    assert unanswered == told
+    assert not result.payload.passed

@@ -227,3 +227,16 @@ def test_text_in_another_field(files, snap, split, tmp_path):
     parts = [blob(files, entry.sha256).splitlines(keepends=True) for entry in found]
     assert sorted(lines.splitlines(keepends=True)) == sorted(parts[0] + parts[1])
     assert set(parts[0]).isdisjoint(parts[1])
+
+
+@pytest.mark.requirement("R044")
+def test_what_is_in_neither_part_is_counted(files, snap, split, tmp_path):
+    """Documents that are left out are counted by reason in the record, and a file of rows is not among them."""
+    tree = DOCUMENTS | {
+        b"cut.jsonl": b'{"text":"one"}\n{"text":\n{"text":"two"}\n{"text":""}\n', b"bytes.txt": b"\x00\x01\xff",
+        b"rows.csv": b"text\nwords in a row\n",
+    }  # fmt: skip
+    made = split(files, snap(files, write_tree(tmp_path / "src", tree)))
+
+    assert {"binary": 1, "empty": 1, "lines": 2} == made.left_out
+    assert 200 + 2 + 1 == made.train_documents + made.validation_documents

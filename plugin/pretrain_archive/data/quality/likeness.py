@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive.data.quality.facts import Inputs
+from pretrain_archive.data.quality.item_overlap import items_of
 from pretrain_archive.data.quality.neardup.search import NearDuplicates, Overlap, find, overlap
 from pretrain_archive.data.quality.scan import Measures, Scan, scan
 
@@ -88,7 +89,8 @@ def compared(
 ) -> tuple[list[dict[str, Any]] | None, dict[str, float], list[Iterable[int]]]:
     """What of the data is, or nearly is, in another set.
 
-    The sets with their counts (None if there are none), further aggregates, and for each set the numbers of the
+    The sets with their counts (None if there are none): how many documents of the data have a twin there, and how many
+    of the set's items stand in the data. Further aggregates, and for each set the numbers of the
     documents that were found.
     """
     settings = inputs.measures.near_duplicates
@@ -97,14 +99,16 @@ def compared(
     told: list[dict[str, Any]] = []
     marks: list[Iterable[int]] = []
     numbers: dict[str, float] = {}
+    items = items_of(inputs)
     for place, (name, shards) in enumerate(inputs.others.items()):
         folder = inputs.work / f"set-{place}"
         other = scan(shards(), measures=_sketched(inputs), work=folder / "scan")
         found = _overlap(other, documents.scan, settings, folder)
         marks.append([number for number, _ in found.twins()])
-        told.append(
-            {"name": name, "of": other.totals.documents, "documents": found.documents, "exact": found.exact}
-        )
+        told.append({
+            "name": name, "of": other.totals.documents, "documents": found.documents, "exact": found.exact,
+            "items": items[name].contaminated, "rare_items": items[name].rare, "tested": items[name].tested,
+        })  # fmt: skip
     if inputs.parent is not None and starts[-1]:
         folder = inputs.work / "parent"
         earlier = scan(inputs.parent(), measures=_sketched(inputs), work=folder / "scan")

@@ -90,7 +90,10 @@ class SnapshotCreated(Payload):
 
 
 class SplitCreated(Payload):
-    """Train and validation by document: ``train`` and ``validation`` are lists of documents with a digest."""
+    """Train and validation by document: ``train`` and ``validation`` are lists of documents with a digest.
+
+    ``left_out`` counts what is in neither part, by reason; None is unrecorded.
+    """
 
     method: str
     seed: int
@@ -104,6 +107,7 @@ class SplitCreated(Payload):
     validation_bytes: int
     rule: str | None = None
     text_field: str | None = None
+    left_out: dict[str, int] | None = None
 
 
 class QualityGate(Payload):

@@ -27,6 +27,7 @@ RULES: dict[str, Pair] = {
     "mixture_undeclared": ("Share of undeclared domains", "未声明领域的占比"),
     "parent_overlap": ("Repeated from the earlier snapshot", "与先前快照重复"),
     "benchmarks": ("Overlap with benchmark sets", "与评测集重叠"),
+    "benchmark_items": ("Benchmark items in the data", "数据中出现的评测题目"),
     "secrets": ("Secrets", "密钥与口令"),
     "forbidden_terms": ("Forbidden terms", "禁用词"),
     "personal_data": ("Personal data", "个人信息"),
