@@ -119,9 +119,11 @@ class Meter:
         )
 
 
-def every(say: Callable[[str], None], verb: str, *, seconds: float = SECONDS) -> Meter:
+def every(
+    say: Callable[[str], None], verb: str, *, seconds: float = SECONDS, clock: Clock = time.monotonic
+) -> Meter:
     """A progress ``(files, bytes)`` that says a line at most every ``seconds``."""
-    return Meter(lambda figures: say(f"{verb} {figures.text()}"), seconds=seconds)
+    return Meter(lambda figures: say(f"{verb} {figures.text()}"), seconds=seconds, clock=clock)
 
 
 def duration(seconds: float) -> str:

@@ -170,7 +170,11 @@ def key_of(record: Any) -> bytes:
 
     return key_hash(
         Draft(
-            **{name: getattr(record, name) for name in Draft.__dataclass_fields__ if name != "follows"}
+            **{
+                name: getattr(record, name)
+                for name in Draft.__dataclass_fields__
+                if name not in {"follows", "beside"}
+            }
         ).idempotency_key()
     )
 
