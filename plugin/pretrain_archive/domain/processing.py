@@ -108,7 +108,8 @@ class DeduplicateStep(_Step):
     """Keep the first of equal documents, in the order of paths and lines.
 
     ``content``: the same bytes of text; of a packed file that is one document, the same packed bytes.
-    ``normalised``: the same text after NFC, case folding and with each run of white space as one space. ``near``: at least ``threshold`` Jaccard similarity of word shingles.
+    ``normalised``: the same text after NFC, case folding and with each run of white space as one space.
+    ``near``: at least ``threshold`` Jaccard similarity of word shingles.
     """
 
     kind: Literal["deduplicate"]

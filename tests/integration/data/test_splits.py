@@ -238,5 +238,5 @@ def test_what_is_in_neither_part_is_counted(files, snap, split, tmp_path):
     }  # fmt: skip
     made = split(files, snap(files, write_tree(tmp_path / "src", tree)))
 
-    assert {"binary": 1, "empty": 1, "lines": 2} == made.left_out
+    assert {"binary": 1, "lines": 2, "no data": 1} == made.left_out
     assert 200 + 2 + 1 == made.train_documents + made.validation_documents

@@ -53,8 +53,8 @@ CHARTS: Mapping[str, Literal["size", "ratio"]] = {
 
 NAMED = {
     "documents", "units", "empty_rate", "format_error_rate", "exact_duplicate_rate", "near_duplicate_rate",
-    "parent_overlap_rate", "contaminated_documents", "contaminated_items", "validation_overlap", "undeclared_share", "not_read_rate",
-    "labels_undefined_rate", "labels_largest_share", "labels_smallest_share", "labels_reviewed",
+    "parent_overlap_rate", "contaminated_documents", "contaminated_items", "validation_overlap", "undeclared_share",
+    "not_read_rate", "labels_undefined_rate", "labels_largest_share", "labels_smallest_share", "labels_reviewed",
     "labels_agreement",
     *(f"{name}_rate" for name in GROUPS),
 }  # fmt: skip

@@ -67,6 +67,16 @@ class Facts:
     numbers: Mapping[str, float] = field(default_factory=dict)
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
+    def contaminated(self) -> dict[str, int]:
+        """What of the benchmark sets the data hold; a set of which nothing could be read was not compared."""
+        sets = self.contamination or ()
+        numbers = {f"contamination:{one['name']}": one["documents"] for one in sets if one["of"]}
+        if sets and len(numbers) == len(sets):
+            numbers["contaminated_documents"] = sum(one["documents"] for one in sets)
+            if any(one["tested"] for one in sets):
+                numbers["contaminated_items"] = sum(one["items"] for one in sets)
+        return numbers
+
 
 EXAMPLES = 200
 """How many faults of a kind a report lists; their number is always told."""

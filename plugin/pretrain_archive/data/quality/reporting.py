@@ -60,13 +60,7 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
     numbers |= {f"sensitive:{kind}": count for kind, count in facts.sensitive.items()}
     if (checked := labels_of(facts, asked)) is not None:
         numbers |= checked.numbers()
-    # A set of which nothing could be read was not compared, which is no pass.
-    if facts.contamination is not None and all(one["of"] for one in facts.contamination):
-        numbers["contaminated_documents"] = sum(one["documents"] for one in facts.contamination)
-        if any(one["tested"] for one in facts.contamination):
-            numbers["contaminated_items"] = sum(one["items"] for one in facts.contamination)
-    if facts.contamination is not None:
-        numbers |= {f"contamination:{one['name']}": one["documents"] for one in facts.contamination}
+    numbers |= facts.contaminated()
     # Without the unit's column there are no shares: a share of 0 would be made up.
     shares = {row["domain"]: row["share"] for row in domains_of(facts, asked) if row["share"] is not None}
     if shares:
