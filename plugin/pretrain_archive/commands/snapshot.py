@@ -23,6 +23,7 @@ from pretrain_archive.commands.output import (
 
 if TYPE_CHECKING:
     from pretrain_archive.domain.kinds import SnapshotCreated
+    from pretrain_archive.ledger.port import Ledger
     from pretrain_archive.storage.port import ObjectStore
 
 app = typer.Typer(help="Immutable data versions.")
@@ -142,8 +143,9 @@ def verify(  # noqa: PLR0917 - typer passes options by name
         float, typer.Option(help="Read a sample: a change is seen with this probability, such as 0.99.")
     ] = 0,
     max_changed: Annotated[
-        float, typer.Option(help="For a sample: if at least this share of the files changed.")
-    ] = 0.001,
+        float | None,
+        typer.Option(help="For a sample: if at least this share of the files changed; default: 0.001."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="For a sample: draw the files of an earlier one again.")] = -1,
     as_json: Json = False,
 ) -> None:
@@ -152,19 +154,29 @@ def verify(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive.data.sampling import SampleRule, new_seed  # noqa: PLC0415
     from pretrain_archive.data.sources import resolve_source  # noqa: PLC0415
     from pretrain_archive.data.verify import verify_snapshot  # noqa: PLC0415
+    from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
+    from pretrain_archive.services import describing  # noqa: PLC0415
 
     name, version = parse_snapshot(snapshot)
+    if (seed >= 0 or max_changed is not None) and not confidence:
+        raise InputError(
+            "--confidence", confidence, "is missing", hint="A sample needs it; else all is read."
+        )
     sample = None
     if confidence:
         number = new_seed() if seed < 0 else seed
-        sample = SampleRule(confidence=confidence, max_changed=max_changed, seed=number)
+        share = 0.001 if max_changed is None else max_changed
+        sample = SampleRule(confidence=confidence, max_changed=share, seed=number)
+    target = open_store(store)
+    ledger = _ledger()
+    made = describing.record_of(ledger, target, name, version) if ledger else None
     with hashing_progress("verifying") as progress:
         checked = verify_snapshot(
-            open_store(store),
+            target,
             name,
             version,
             source_root=resolve_source(source).tree if source else None,
-            manifest_digest=_recorded_digest(open_store(store), name, version),
+            manifest_digest=str(made.payload["manifest_digest"]) if made else None,
             sample=sample,
             progress=progress,
         )
@@ -174,6 +186,10 @@ def verify(  # noqa: PLR0917 - typer passes options by name
         f"expected {plain(item.expected)}, found {plain(item.found)}"
         for item in checked.items
     ]
+    lines += [f"… and {checked.left_out} more findings"] if checked.left_out else []
+    lines += (
+        [] if checked.recorded else ["nothing is recorded of it: the manifest is what the store says it is"]
+    )
     tally = ", ".join(f"{number} {word}" for word, number in checked.counts.items())
     lines.append(f"{verdict_text(document['verdict'])}  {name}@{checked.snapshot.version}: {tally}")
     lines += [checked.checked] if sample else []
@@ -239,14 +255,9 @@ def show_left_over(
     for left in found if drop else ():
         leftovers.drop(target, left.folder)
     items = [
-        {
-            "folder": left.folder,
-            "objects": left.objects,
-            "bytes": left.size,
-            "planned_at": left.planned_at.isoformat(),
-        }
+        {"folder": left.folder, "objects": left.objects, "bytes": left.size, "planned_at": left.planned_at.isoformat()}
         for left in found
-    ]
+    ]  # fmt: skip
     size = sum(left.size for left in found)
     lines = [
         f"{left.planned_at:%Y-%m-%d %H:%M}  {size_text(left.size):>9}  {plain(left.folder)}" for left in found
@@ -255,21 +266,15 @@ def show_left_over(
     answer({"items": items, "total_bytes": size, "dropped": drop}, lines, as_json=as_json)
 
 
-def _recorded_digest(store: ObjectStore, name: str, version: int | None) -> str | None:
-    """The manifest digest that the ledger recorded when the version was made, None if it recorded none."""
+def _ledger() -> Ledger | None:
+    """The ledger, None where there is none: a snapshot alone needs none."""
     from pretrain_archive import services  # noqa: PLC0415
-    from pretrain_archive.data.snapshots import latest_version  # noqa: PLC0415
     from pretrain_archive.ledger.factory import NoLedgerError  # noqa: PLC0415
 
     try:
-        ledger = services.open_ledger(create=False)
+        return services.open_ledger(create=False)
     except NoLedgerError:
         return None
-    number = latest_version(store, name) if version is None else version
-    for record in ledger.records(kinds=["snapshot.created"]):
-        if (record.payload["name"], record.payload["version"]) == (name, number):
-            return str(record.payload["manifest_digest"])
-    return None
 
 
 @command(app)
@@ -282,17 +287,10 @@ def croissant(
     as_json: Json = False,
 ) -> None:
     """Describe a snapshot as Croissant 1.1 JSON-LD, with licence and rights where they are recorded."""
-    from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.data.layout import parse_snapshot  # noqa: PLC0415
-    from pretrain_archive.ledger.factory import NoLedgerError  # noqa: PLC0415
     from pretrain_archive.services import describing  # noqa: PLC0415
 
-    name, version = parse_snapshot(snapshot)
-    try:
-        ledger = services.open_ledger(create=False)
-    except NoLedgerError:
-        ledger = None
-    document = describing.croissant(ledger, open_store(store), name, version)
+    document = describing.croissant(_ledger(), open_store(store), *parse_snapshot(snapshot))
     text = json.dumps(document, ensure_ascii=False, indent=1)
     if output is None:
         answer(document, [text], as_json=as_json)

@@ -105,7 +105,7 @@ def read_entries(stream: BinaryIO) -> Iterator[Entry]:
     """Yield the entries of a manifest; ``ArchiveError`` where it is cut, unordered or not one."""
     try:
         yield from _parsed(stream)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArchiveError(
             f"manifest cannot be read: {error}.", hint="Verify the snapshot and restore its manifest."
         ) from error

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pretrain_archive.data.croissant import snapshot_description
-from pretrain_archive.data.snapshots import open_version, snapshot_ref
+from pretrain_archive.data.snapshots import latest_version, manifest_key, open_version, snapshot_ref
 from pretrain_archive.domain.kinds import SnapshotCreated
 from pretrain_archive.domain.lineage import content_edges, reach
+from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.source_rights import Standing
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.withdrawing import MOST_NODES, all_sources
@@ -24,13 +25,30 @@ def croissant(
     snapshot = open_version(store, name, version)
     if ledger is None:
         return snapshot_description(store, snapshot, sources=(), published=None)
-    made = [
+    made = record_of(ledger, store, name, snapshot.version)
+    published = made.recorded_at if made else None
+    return snapshot_description(store, snapshot, sources=_behind(ledger, snapshot), published=published)
+
+
+def record_of(ledger: Ledger, store: ObjectStore, name: str, version: int | None = None) -> Record | None:
+    """The record that made a version (default: the newest) in ``store``, None if nothing is recorded of it.
+
+    Two stores may have a version of the same name: the one whose manifest lies here counts, or the first where
+    none does, as in a store that was moved.
+    """
+    number = latest_version(store, name) if version is None else version
+    found = [
         record
         for record in ledger.records(kinds=["snapshot.created"])
-        if (record.payload["name"], record.payload["version"]) == (snapshot.name, snapshot.version)
+        if (record.payload["name"], record.payload["version"]) == (name, number)
     ]
-    published = made[0].recorded_at if made else None
-    return snapshot_description(store, snapshot, sources=_behind(ledger, snapshot), published=published)
+    here = (
+        record
+        for record in found
+        if record.payload["manifest_uri"]
+        == store.location(manifest_key(str(record.payload["manifest_digest"])))
+    )
+    return next(here, found[0] if found else None)
 
 
 def _behind(ledger: Ledger, snapshot: SnapshotCreated) -> list[Standing]:
