@@ -36,10 +36,14 @@ SECRET_WORDS = "the quick brown lemur"
 
 
 def policy_text(
-    *, reviewers: str = '["bob", "carol"]', review: str = "sample = 25\nseed = 3", labels: str = ""
-) -> str:
-    """The demo's policy, asking for a review of labels."""
+    *, reviewers: str = '["bob", "carol"]', review: str = "sample = 25\nseed = 3", labels: str = "",
+    mode: str = "copy",
+) -> str:  # fmt: skip
+    """The demo's policy, asking for a review of labels; ``mode`` is how snapshots are kept."""
     text = without_steps(POLICY_FILE.read_text())
+    if mode == "recipe":
+        text = text.replace('snapshot_mode = "copy"', 'snapshot_mode = "recipe"')
+        text += '\n[data.recipe]\nrebuild_allowed = true\nkeep_days = 9\napprover = "alice"\n'
     text = text.replace('retention = ["bob"]', f'retention = ["bob"]\nlabel_reviewers = {reviewers}')
     return f'{text}\n[data.labels]\ndefinition = "labels.toml"\n{labels}\n[data.labels.review]\n{review}\n'
 

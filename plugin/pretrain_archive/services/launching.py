@@ -60,14 +60,9 @@ class Bench:
 
 
 def launch(
-    ledger: Ledger,
-    caller: Caller,
-    run_uid: str,
-    bench: Bench,
-    *,
-    hold: Callable[[LocalLaunch], None],
+    ledger: Ledger, caller: Caller, run_uid: str, bench: Bench, *, hold: Callable[[LocalLaunch], None],
     asked_to_end: Callable[[], bool] = lambda: False,
-) -> AttemptEnded:
+) -> AttemptEnded:  # fmt: skip
     """Run the next attempt to its end and return how it ended; a completed one is returned and not repeated.
 
     Permission is asked first, before anything is touched, and again after the long work of proving and laying
@@ -88,9 +83,8 @@ def launch(
     permit, code = _permit(ledger, caller, view, bench)
     spec = _spec(view, permit, code, manifest, bench.runs_folder)
     if spec.resume_from:
-        caller.say(
-            f"attempt {permit.attempt} resumes from the verified checkpoint of step {spec.resume_step}"
-        )
+        step = spec.resume_step
+        caller.say(f"attempt {permit.attempt} resumes from the verified checkpoint of step {step}")
     if asked_to_end():
         raise AskedToEndError("no launch: the task was asked to end before anything was started.")
     intent = consume_permit(ledger, permit, target="local", actor=caller.actor, origin=caller.origin)

@@ -44,15 +44,9 @@ def load_definition(labels: Labels, *, folder: Path) -> Definition | None:
 
 
 def sample_of(
-    store: ObjectStore,
-    snapshot: SnapshotCreated,
-    labels: Labels,
-    review: LabelReview,
-    people: Sequence[str],
-    *,
-    folder: Path,
-    text_field: str,
-) -> LabelsSampled:
+    store: ObjectStore, snapshot: SnapshotCreated, labels: Labels, review: LabelReview, people: Sequence[str], *,
+    folder: Path, text_field: str,
+) -> LabelsSampled:  # fmt: skip
     """The sample that policy and snapshot give; the same whenever it is drawn. Reads the snapshot once."""
     from pretrain_archive.data.quality.documents import Fields  # noqa: PLC0415 (heavy)
     from pretrain_archive.data.quality.labels import METHOD, draw, labelled  # noqa: PLC0415
@@ -61,10 +55,8 @@ def sample_of(
     shards = (shard for _, shard in of_snapshot(store, snapshot))
     drawn = draw(
         labelled(shards, fields=Fields(text=text_field, label=labels.field)),
-        size=review.sample,
-        seed=review.seed,
-        definition=definition,
-    )
+        size=review.sample, seed=review.seed, definition=definition,
+    )  # fmt: skip
     items = [SampledItem(digest=d.digest, path=d.path, line=d.line, label=d.label) for d in drawn.items]
     reference = f"{snapshot.name}@{snapshot.version}"
     return LabelsSampled(

@@ -31,6 +31,7 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.ledger.proving import sealed_faults
 from pretrain_archive.ledger.rows import VERIFY_HINT
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.processing import content
 from pretrain_archive.services.review_answers import content_fault, read_answers, summary
 from pretrain_archive.services.review_form import build_page, items_of, page_digest, pages_of
 from pretrain_archive.services.review_sample import excerpts_of, sample_of
@@ -73,10 +74,11 @@ def draw_sample(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str
             hint="Name more label_reviewers in the project's policy, then trigger a new run.",
         )
     snapshot = snapshot_of(view)
-    sampled = sample_of(
-        store, snapshot, labels, review, people,
-        folder=config.policies_folder(), text_field=policy.data.quality.text_field,
-    )  # fmt: skip
+    with content(store, snapshot, caller) as (place, shown):
+        sampled = sample_of(
+            place, shown, labels, review, people,
+            folder=config.policies_folder(), text_field=policy.data.quality.text_field,
+        )  # fmt: skip
     known = view.latest(LabelsSampled)
     if known == sampled:
         return known
@@ -110,11 +112,12 @@ def ask_page(
     if not people:
         raise RefusedError(f"nobody is left to be reviewer {reviewer}", hint="Name more label_reviewers.")
     policy = policy_of(view)
-    excerpts = (
-        excerpts_of(store, snapshot_of(view), items_of(sampled, page), field=policy.data.quality.text_field)
-        if review.show == "excerpt"
-        else None
-    )
+    excerpts = None
+    if review.show == "excerpt":
+        with content(store, snapshot_of(view), caller) as (place, shown):
+            excerpts = excerpts_of(
+                place, shown, items_of(sampled, page), field=policy.data.quality.text_field
+            )
     return PageAsk(
         form=build_page(sampled, page=page, reviewer=reviewer, language=policy.language, excerpts=excerpts),
         people=tuple((name, policy.gates.user_ids.get(name, name)) for name in people),

@@ -357,6 +357,17 @@ def test_form_with_excerpts(labelled):
     assert "*jumps*" not in body.replace("\\*jumps\\*", "")
 
 
+@pytest.mark.requirement("R048", "R053")
+def test_review_of_a_recipe(labelled):
+    """Of data that are kept as a recipe the sample and its excerpts are drawn too; the store keeps no content."""
+    run = labelled(review=ONE + '\nshow = "excerpt"', mode="recipe")
+    sampled = draw(run)
+
+    assert 25 == len(sampled.items)
+    assert 10 == ask(run).form.body.count(SECRET_WORDS)
+    assert [] == list(run.store.list("blobs/"))
+
+
 def test_records_hold_no_text(labelled):
     """What the ledger keeps of a review is digests, places and what reviewers wrote."""
     run = labelled(review=ONE + '\nshow = "excerpt"')

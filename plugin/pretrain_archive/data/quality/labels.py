@@ -19,6 +19,9 @@ from pretrain_archive.domain.errors import InputError
 MOST_LABELS: Final = 1000
 """Different labels that are kept apart; more of them mean that the field holds something else."""
 
+MOST_CHARACTERS: Final = 200
+"""Of a label: a longer one is text of the data, which no record and no form may hold."""
+
 METHOD: Final = (
     "by label in proportion, at least one of each; in a label the documents with the smallest "
     "sha256(pretrain-archive/label-sample/1, seed, digest of the text); equal texts once"
@@ -62,6 +65,10 @@ def read_definition(raw: bytes, *, name: str) -> Definition:
     if not isinstance(labels, dict) or not labels:
         raise InputError("label definition", name, "defines no label", hint=hint)
     for label, meaning in labels.items():
+        if len(label) > MOST_CHARACTERS:
+            raise InputError(
+                "label definition", name, f"has a label of more than {MOST_CHARACTERS} characters", hint=hint
+            )
         if not isinstance(meaning, str) or not meaning.strip():
             raise InputError("label definition", name, f"gives label {label!r} no meaning", hint=hint)
     return Definition(
@@ -186,6 +193,11 @@ def draw(
     for document in documents:
         if definition is not None and document.label not in definition.labels:
             continue
+        if len(document.label) > MOST_CHARACTERS:
+            raise InputError(
+                "label", f"{document.path}, line {document.line}", f"is longer than {MOST_CHARACTERS} characters",
+                hint="Name the labels' field.",
+            )  # fmt: skip
         if document.label not in strata and len(strata) == MOST_LABELS:
             raise InputError(
                 "label", f"more than {MOST_LABELS}", "are different", hint="Name the labels' field."

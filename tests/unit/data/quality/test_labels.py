@@ -204,3 +204,12 @@ def test_kappa(left, right, expected):
         if expected is not None
         else (cohens_kappa(left, right) is None)
     )
+
+
+def test_text_in_place_of_a_label():
+    """A field that holds texts is no field of labels: its words go into no sample, and not into the message."""
+    words = "a letter to somebody " * 20
+
+    with pytest.raises(InputError, match=r"longer than 200 characters.*a.jsonl, line 3") as raised:
+        draw([Labelled("sha256:00", "a.jsonl", 3, words)], size=3, seed=1)
+    assert "letter" not in str(raised.value)
