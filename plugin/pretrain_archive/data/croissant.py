@@ -10,13 +10,13 @@ which lists them, and one set of files over it.
 from __future__ import annotations
 
 import mimetypes
-import re
+import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from pretrain_archive.data.layout import blob_key
 from pretrain_archive.data.manifest import Entry, read_entries
+from pretrain_archive.data.offers import Json, policy, unique
 from pretrain_archive.data.rights import read_licence
 from pretrain_archive.data.snapshots import open_manifest
 from pretrain_archive.domain.identity import parse_time, text_to_path
@@ -28,10 +28,13 @@ CONFORMS_TO = ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/crois
 LISTED = 1000
 """Files that are described one by one; above it the manifest stands for them."""
 
-DUO = re.compile(r"DUO[:_](\d{7})")
-"""A code of the Data Use Ontology (http://purl.obolibrary.org/obo/duo.owl) in a usage scope."""
+OWNER = "business owner of the data"
+"""What the creator is that Croissant asks for: who wrote the data is recorded nowhere."""
 
-Json = dict[str, Any]
+COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+_types = mimetypes.MimeTypes()  # the library's own table: that of a machine would make descriptions differ
+_types.add_type("application/jsonl", ".jsonl")
+_types.add_type("application/zstd", ".zst")
 
 CONTEXT: Json = {
     "@language": "en",
@@ -82,13 +85,13 @@ def describe(
         "conformsTo": CONFORMS_TO,
         "citeAs": f"{named}, manifest {snapshot.manifest_digest}",
         "version": f"{snapshot.version}.0.0",
-        "url": snapshot.source_uri or snapshot.manifest_uri,
+        "url": (not snapshot.derived_from and snapshot.source_uri) or snapshot.manifest_uri,
         "datePublished": published,
-        "keywords": _unique(fact.origin_class for fact in facts),
-        "license": _unique(_licence(fact) for fact in facts),
-        "creator": _unique({"@type": "Person", "name": fact.owner} for fact in facts),
+        "keywords": unique(fact.origin_class for fact in facts),
+        "license": unique(_licence(fact) for fact in facts),
+        "creator": unique({"@type": "Person", "name": fact.owner, "description": OWNER} for fact in facts),
         "conditionsOfAccess": _one([fact.authorisation for fact in facts]),
-        "usageInfo": [_policy(source, fact) for source in sources if (fact := source.registered) is not None],
+        "usageInfo": [policy(source, fact) for source in sources if (fact := source.registered) is not None],
         "creativeWorkStatus": "withdrawn" if any(source.withdrawal for source in sources) else None,
         **_responsible_ai(facts),
         **_provenance(snapshot, sources),
@@ -98,16 +101,33 @@ def describe(
 
 
 def locate_in(store: ObjectStore, snapshot: SnapshotCreated) -> Callable[[Entry], str]:
-    """Where the bytes of a file lie: in ``store`` for a copy, else below the address that was read."""
+    """Where the bytes of a file lie: in ``store`` for a copy, else below the address that was read.
+
+    What a rule made and a recipe keeps lies nowhere: its address is the recipe, by which it is made again.
+    """
+    alone = _is_one_file(snapshot)
 
     def locate(entry: Entry) -> str:
         if snapshot.mode == "copy":
             return store.location(blob_key(entry.sha256))
         path = quote(text_to_path(entry.path))
+        if snapshot.derived_from:
+            return f"{snapshot.recipe_uri or snapshot.manifest_uri}#{path}"
+        if alone:
+            path = ""
         pinned = f"?versionId={quote(entry.version, safe='')}" if entry.version else ""
-        return f"{snapshot.source_uri.rstrip('/')}/{path}{pinned}" if snapshot.source_uri else path
+        below = f"/{path}" if path else ""
+        return f"{snapshot.source_uri.rstrip('/')}{below}{pinned}" if snapshot.source_uri else path
 
     return locate
+
+
+def _is_one_file(snapshot: SnapshotCreated) -> bool:
+    """Whether the address that was read is that of the only file: an object, or a file that still lies there."""
+    uri = snapshot.source_uri
+    if uri.startswith("s3://"):
+        return not uri.endswith("/") and "/" in uri.removeprefix("s3://")
+    return uri.startswith("file://") and os.path.isfile(unquote_to_bytes(uri.removeprefix("file://")))  # noqa: PTH113
 
 
 def snapshot_description(
@@ -136,70 +156,43 @@ def _licence(fact: SourceRegistered) -> str | Json:
     return {"@type": "sc:CreativeWork", "name": licence.words, "description": kind}
 
 
-def _policy(source: Standing, fact: SourceRegistered) -> Json:
-    """What may be done with a source as an ODRL offer; a withdrawn source permits nothing any more."""
-    rule: Json = {"odrl:action": {"@id": "odrl:use"}, "odrl:constraint": _constraints(source, fact)}
-    offer: Json = {"@type": ["CreativeWork", "odrl:Offer"], "name": f"Use of {fact.name}"}
-    if source.withdrawal is not None:
-        gone = source.withdrawal[1]
-        offer |= {"description": f"Withdrawn: {gone.reason}", "expires": gone.at}
-        return {
-            **offer,
-            "odrl:prohibition": {"@type": "odrl:Prohibition", "odrl:action": {"@id": "odrl:use"}},
-        }
-    return {**offer, "odrl:permission": {"@type": "odrl:Permission", **rule}}
-
-
-def _constraints(source: Standing, fact: SourceRegistered) -> list[Json]:
-    found = [_limit("odrl:purpose", "odrl:isAnyOf", [_purpose(use) for use in fact.usage_scope])]
-    if fact.applicable_tasks:
-        found.append(
-            {**_limit("odrl:purpose", "odrl:isAnyOf", fact.applicable_tasks), "name": "Applicable tasks"}
-        )
-    if (granted := source.granted_at()) is not None:
-        found.append(_limit("odrl:dateTime", "odrl:gteq", granted))
-    if fact.access_revoked_at:
-        found.append(_limit("odrl:dateTime", "odrl:lteq", fact.access_revoked_at))
-    return found
-
-
-def _limit(left: str, operator: str, right: Any) -> Json:
-    return {
-        "@type": "odrl:Constraint", "odrl:leftOperand": {"@id": left}, "odrl:operator": {"@id": operator},
-        "odrl:rightOperand": right,
-    }  # fmt: skip
-
-
-def _purpose(use: str) -> str | Json:
-    """A use in its own words; a DUO code as the term that it is."""
-    code = DUO.fullmatch(use.strip())
-    return {"@id": f"duo:{code[1]}"} if code else use
-
-
 def _responsible_ai(facts: list[SourceRegistered]) -> Json:
     collected = [text for fact in facts if (text := fact.collected_at) and _is_moment(text)]
     return {
         "rai:dataCollection": _one([fact.obtained for fact in facts]),
         "rai:dataCollectionRawData": _one([f"{fact.origin_class}: {fact.uri}" for fact in facts]),
         # As the specification writes it; mlcroissant 1.1.1 looks for another spelling and passes over it.
-        "rai:dataCollectionTimeframe": _unique(collected),
-        "rai:personalSensitiveInformation": _unique(
+        "rai:dataCollectionTimeframe": unique(collected),
+        "rai:personalSensitiveInformation": unique(
             f"masking: {fact.masking}" for fact in facts if fact.masking
         ),
-        "rai:dataUseCases": _unique(task for fact in facts for task in fact.applicable_tasks),
+        "rai:dataUseCases": unique(task for fact in facts for task in fact.applicable_tasks),
     }
 
 
 def _provenance(snapshot: SnapshotCreated, sources: Sequence[Standing]) -> Json:
-    parent = [{"@id": f"urn:pretrain-archive:{snapshot.parent}"}] if snapshot.parent else []
+    before = {"@id": f"urn:pretrain-archive:{snapshot.parent}"} if snapshot.parent else None
+    made_from = [{"@id": f"urn:pretrain-archive:{snapshot.derived_from}"}] if snapshot.derived_from else []
     named = [{"@id": f"urn:pretrain-archive:source:{source.source_id}"} for source in sources]
     facts = [fact for source in sources if (fact := source.registered) is not None]
     readers = [{"@type": "prov:SoftwareAgent", "prov:label": who} for s in sources for who in s.identities]
-    activity = {"@type": "prov:Activity", "prov:label": snapshot.check, "prov:wasAssociatedWith": readers}
+    activity: Json = {
+        "@type": "prov:Activity",
+        "prov:label": snapshot.check,
+        "prov:wasAssociatedWith": readers,
+    }
+    if snapshot.derived_from:
+        # Whoever read the source took no part in what a rule made of it.
+        activity = {
+            "@type": "prov:Activity",
+            "prov:label": f"{snapshot.rule or 'unrecorded rule'}: {snapshot.check}",
+        }
     return {
-        "prov:wasDerivedFrom": [*parent, *named],
-        "prov:wasGeneratedBy": activity if readers else None,
-        "prov:wasAttributedTo": _unique(
+        "prov:wasDerivedFrom": [*made_from, *named],
+        # The version before it: earlier in time, and no part of this one's content.
+        "prov:wasRevisionOf": before,
+        "prov:wasGeneratedBy": activity if readers or snapshot.derived_from else None,
+        "prov:wasAttributedTo": unique(
             {"@type": "prov:Person", "prov:label": fact.responsible} for fact in facts
         ),
     }
@@ -232,9 +225,15 @@ def _file(entry: Entry, address: str) -> Json:
     return {
         "@type": "cr:FileObject", "@id": f"files/{quote(text_to_path(entry.path))}", "name": entry.path,
         "contentUrl": address, "contentSize": f"{entry.size} B",
-        "encodingFormat": mimetypes.guess_type(entry.path)[0] or "application/octet-stream",
+        "encodingFormat": _encoding(entry.path),
         "sha256": entry.sha256.removeprefix("sha256:"),
     }  # fmt: skip
+
+
+def _encoding(path: str) -> str:
+    """The media type by the name's end; of a compressed file that of the compression."""
+    kind, packed = _types.guess_type(path)
+    return (COMPRESSED.get(packed) if packed else kind) or "application/octet-stream"
 
 
 def _is_moment(text: str) -> bool:
@@ -247,11 +246,3 @@ def _is_moment(text: str) -> bool:
 
 def _one(texts: list[str]) -> str:
     return "; ".join(dict.fromkeys(text for text in texts if text))
-
-
-def _unique(values: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
-    return found
