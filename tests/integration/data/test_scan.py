@@ -24,12 +24,13 @@ from hypothesis import strategies as st
 from tests.support.data_track import write_tree
 
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.quality import scan_plan, scan_process
 from pretrain_archive.data.quality.documents import Broken, Fields, Shard, Text, read_texts
 from pretrain_archive.data.quality.neardup.search import find
 from pretrain_archive.data.quality.neardup.settings import Settings as Near
 from pretrain_archive.data.quality.readers import plain
 from pretrain_archive.data.quality.scan import Measures, Scan, scan
+from pretrain_archive.data.quality.scanning import plan as scan_plan
+from pretrain_archive.data.quality.scanning import process as scan_process
 from pretrain_archive.data.quality.sensitive import Settings as Sensitive
 from pretrain_archive.data.shards import of_path
 from pretrain_archive.domain.errors import ArchiveError, SourceError
@@ -222,7 +223,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.quality import scan_plan
+from pretrain_archive.data.quality.scanning import plan as scan_plan
 from pretrain_archive.data.quality.scan import Measures, scan
 from pretrain_archive.data.shards import of_path
 scan_plan.RANGE, scan_plan.GROUP, scan_plan.GROUP_FILES = 20_000, 30_000, 25
@@ -256,7 +257,7 @@ def test_a_killed_scan_resumes(corpus, tmp_path, results):
 
 CRASHING = """
 import os
-from pretrain_archive.data.quality import scan_worker
+from pretrain_archive.data.quality.scanning import worker as scan_worker
 read = scan_worker.read_stream
 def crash(path, stream, fields):
     if path.endswith("crash.txt"):

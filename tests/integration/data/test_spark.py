@@ -14,7 +14,7 @@ import pytest
 from tests.support.data_track import write_tree
 
 from pretrain_archive.data.quality.check import QualityResult, check_quality
-from pretrain_archive.data.quality.spark_session import spark_session
+from pretrain_archive.data.quality.engines.spark_session import spark_session
 from pretrain_archive.data.quality.suite import Limits
 from pretrain_archive.domain.policy import Quality
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.quality.documents import Fields, Shard
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.scanning.plan import Measures
 from pretrain_archive.data.quality.suite import Limits, Suite
 from pretrain_archive.data.quality.suite_files import load_suite, read_suite
 from pretrain_archive.data.shards import of_path, of_tree

@@ -28,9 +28,9 @@ from pretrain_archive.data.quality.asking import (
     present_of,
 )
 from pretrain_archive.data.quality.documents import Shard
-from pretrain_archive.data.quality.expectations import check_rules
 from pretrain_archive.data.quality.facts import Inputs
-from pretrain_archive.data.quality.judging import payload_gates
+from pretrain_archive.data.quality.judging.expectations import check_rules
+from pretrain_archive.data.quality.judging.gates import payload_gates
 from pretrain_archive.data.quality.labels import Definition
 from pretrain_archive.data.quality.reporting import Asked, judge, moved, report_of, validation_of
 from pretrain_archive.data.quality.suite import Limits
@@ -153,9 +153,9 @@ def _judged(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The report and the library's own result; what was measured is read from the working folder."""
     if asked.computed_on == "spark":
-        from pretrain_archive.data.quality.engine_spark import measure_spark as measure  # noqa: PLC0415
+        from pretrain_archive.data.quality.engines.spark import measure_spark as measure  # noqa: PLC0415
     else:
-        from pretrain_archive.data.quality.engine_local import measure_local as measure  # noqa: PLC0415
+        from pretrain_archive.data.quality.engines.local import measure_local as measure  # noqa: PLC0415
     with measure(inputs) as (facts, plan):
         gates, unasked, answers = judge(facts, asked, plan)
         report = report_of(facts, asked, plan, gates, unasked)

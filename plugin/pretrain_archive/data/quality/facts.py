@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from pretrain_archive.data.hashing import Progress
 from pretrain_archive.data.quality.aggregates import Summary
 from pretrain_archive.data.quality.asking import Source
-from pretrain_archive.data.quality.expectations import Answer
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.judging.expectations import Answer
+from pretrain_archive.data.quality.scanning.plan import Measures
 from pretrain_archive.data.quality.suite import Rule, Suite
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pretrain_archive.data.quality.aggregates import Plan
-from pretrain_archive.data.quality.expectations import Answer, engine
 from pretrain_archive.data.quality.facts import Facts
-from pretrain_archive.data.quality.judging import NOT_ASKED, gate_of
+from pretrain_archive.data.quality.judging.expectations import Answer, engine
+from pretrain_archive.data.quality.judging.gates import NOT_ASKED, gate_of
 from pretrain_archive.data.quality.labels import Definition, LabelCheck
 from pretrain_archive.data.quality.labels import check as check_labels
 from pretrain_archive.data.quality.sensitive.scoring import detector_scores

@@ -1,8 +1,8 @@
 """Read and measure all documents of a corpus: on all cores, with bounded memory, resumable after a kill.
 
-The files are divided into jobs (:mod:`.scan_plan`); each is measured by a process of its own that is fed the
-bytes (:mod:`.scan_worker`), and its result stands in the working folder as ``NAME.parquet``, ``NAME.sketch`` and, last
-of all, ``NAME.json``. A scan that was killed takes over every job whose result is complete and whose bytes are
+The files are divided into jobs (:mod:`.scanning.plan`); each is measured by a process of its own that is fed the
+bytes (:mod:`.scanning.worker`), and its result stands in the working folder as ``NAME.parquet``, ``NAME.sketch``
+and, last of all, ``NAME.json``. A scan that was killed takes over every job whose result is complete and whose bytes are
 still the same; that is seen by hashing them, which costs a fraction of measuring. Names hold settings and program,
 so that nothing is taken over from a scan with others.
 """
@@ -23,10 +23,10 @@ from pathlib import Path
 
 from pretrain_archive.data.hashing import Progress, workers
 from pretrain_archive.data.quality.readers.base import Shard
-from pretrain_archive.data.quality.scan_plan import Job, Measures, Part, jobs_of
-from pretrain_archive.data.quality.scan_process import Here, Process, Runner
-from pretrain_archive.data.quality.scan_result import Scan, Totals
-from pretrain_archive.data.quality.scan_worker import Task
+from pretrain_archive.data.quality.scanning.plan import Job, Measures, Part, jobs_of
+from pretrain_archive.data.quality.scanning.process import Here, Process, Runner
+from pretrain_archive.data.quality.scanning.result import Scan, Totals
+from pretrain_archive.data.quality.scanning.worker import Task
 from pretrain_archive.domain.errors import ArchiveError
 
 __all__ = ["Measures", "Scan", "Totals", "scan"]

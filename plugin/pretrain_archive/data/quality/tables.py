@@ -38,8 +38,8 @@ MARKS = ("duplicate", "near_duplicate", "contaminated")
 
 def document_columns() -> frozenset[str]:
     """Every statistic of a document that a rule may name."""
-    from pretrain_archive.data.quality.scan_meter import columns_of  # noqa: PLC0415
-    from pretrain_archive.data.quality.scan_plan import Measures  # noqa: PLC0415
+    from pretrain_archive.data.quality.scanning.meter import columns_of  # noqa: PLC0415
+    from pretrain_archive.data.quality.scanning.plan import Measures  # noqa: PLC0415
     from pretrain_archive.data.quality.sensitive import Settings  # noqa: PLC0415
 
     measured = columns_of(Measures(sensitive=Settings()))

@@ -10,8 +10,8 @@ import pytest
 
 from pretrain_archive.data.quality.aggregates import Plan, Summary, is_aggregate, summarise, total
 from pretrain_archive.data.quality.columns import histogram
-from pretrain_archive.data.quality.expectations import Answer, check_rules, strict, strict_number
-from pretrain_archive.data.quality.judging import gate_of
+from pretrain_archive.data.quality.judging.expectations import Answer, check_rules, strict, strict_number
+from pretrain_archive.data.quality.judging.gates import gate_of
 from pretrain_archive.data.quality.suite import Limits, Rule, Threshold, Where
 from pretrain_archive.data.quality.suite_files import load_suite, read_suite
 from pretrain_archive.data.quality.tables import document_columns

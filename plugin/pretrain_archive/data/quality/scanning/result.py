@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.data.quality.scan_chunk import DOMAINS, LISTED
-from pretrain_archive.data.quality.scan_meter import columns_of
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.scanning.chunk import DOMAINS, LISTED
+from pretrain_archive.data.quality.scanning.meter import columns_of
+from pretrain_archive.data.quality.scanning.plan import Measures
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -11,7 +11,7 @@ from pretrain_archive.data.quality.aggregates import Plan, Summary, summarise, t
 from pretrain_archive.data.quality.columns import beyond
 from pretrain_archive.data.quality.facts import EXAMPLES, Facts, Inputs
 from pretrain_archive.data.quality.fields import field_batches
-from pretrain_archive.data.quality.judge_local import LocalJudge
+from pretrain_archive.data.quality.judging.local import LocalJudge
 from pretrain_archive.data.quality.likeness import (
     Examples,
     compared,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pretrain_archive.data.quality.readers.base import Oversized, Text, domain_of
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.scanning.plan import Measures
 from pretrain_archive.data.quality.statistics import Statistics, of_text
 
 BASE: dict[str, str] = {

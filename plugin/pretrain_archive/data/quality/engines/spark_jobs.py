@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pretrain_archive.data.quality.scan import Scan
-from pretrain_archive.data.quality.scan_plan import Job, Measures, Part, jobs_of
-from pretrain_archive.data.quality.scan_worker import Task, run_task
+from pretrain_archive.data.quality.scanning.plan import Job, Measures, Part, jobs_of
+from pretrain_archive.data.quality.scanning.worker import Task, run_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
-from pretrain_archive.data.quality.scan_worker import Task, run_task
+from pretrain_archive.data.quality.scanning.worker import Task, run_task
 from pretrain_archive.domain.errors import ArchiveError
 
 log = logging.getLogger(__name__)
 
-START = "from pretrain_archive.data.quality.scan_worker import main; main()"
+START = "from pretrain_archive.data.quality.scanning.worker import main; main()"
 CRASHES = 8
 """Processes that one job may end before the scan gives up."""
 

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from pretrain_archive.data.quality.aggregates import Plan, Summary, summarise, total
 from pretrain_archive.data.quality.columns import with_faults
-from pretrain_archive.data.quality.engine_local import blame_findings, facts_of, listed, plan_of, unclean
-from pretrain_archive.data.quality.expectations import Answer, Validator
+from pretrain_archive.data.quality.engines.local import blame_findings, facts_of, listed, plan_of, unclean
+from pretrain_archive.data.quality.engines.spark_jobs import measure_jobs
+from pretrain_archive.data.quality.engines.spark_session import spark_session
 from pretrain_archive.data.quality.facts import EXAMPLES, Facts, Inputs
 from pretrain_archive.data.quality.fields import field_batches
-from pretrain_archive.data.quality.judge_local import LocalJudge, by_condition
+from pretrain_archive.data.quality.judging.expectations import Answer, Validator
+from pretrain_archive.data.quality.judging.local import LocalJudge, by_condition
 from pretrain_archive.data.quality.likeness import (
     ROW_BITS,
     Examples,
@@ -32,8 +34,6 @@ from pretrain_archive.data.quality.likeness import (
     starts_of,
 )
 from pretrain_archive.data.quality.scan import Scan
-from pretrain_archive.data.quality.spark_jobs import measure_jobs
-from pretrain_archive.data.quality.spark_session import spark_session
 from pretrain_archive.data.quality.suite import Rule
 from pretrain_archive.data.quality.tables import DERIVED, Documents, as_text, with_derived
 

@@ -35,9 +35,9 @@ Languages = Literal["off", "declared", "all"]
 class Measures:
     """What a scan measures beside the plain counts. All of it can be sent to other processes.
 
-    ``normalised`` is a mode of :mod:`.neardup.normalise` under which texts are compared too, empty for none.
+    ``normalised`` is a mode of :mod:`..neardup.normalise` under which texts are compared too, empty for none.
     ``language`` is identified of documents that declare one, or of all. ``sensitive`` and ``near_duplicates`` are
-    the settings of :mod:`.sensitive` and :mod:`.neardup` (frozen dataclasses), None to leave it out.
+    the settings of :mod:`..sensitive` and :mod:`..neardup` (frozen dataclasses), None to leave it out.
     """
 
     fields: Fields = dataclasses.field(default_factory=Fields)
@@ -109,8 +109,8 @@ def jobs_of(shards: Iterable[Shard]) -> Iterator[Job]:
 
 
 MEASURING = (
-    "containers.py", "quality/documents.py", "quality/readers/*.py", "quality/statistics.py", "quality/scan_chunk.py",
-    "quality/scan_meter.py", "quality/scan_plan.py", "quality/heuristics*.py", "quality/language.py",
+    "containers.py", "quality/documents.py", "quality/readers/*.py", "quality/statistics.py",
+    "quality/scanning/chunk.py", "quality/scanning/meter.py", "quality/scanning/plan.py", "quality/heuristics*.py", "quality/language.py",
     "quality/sensitive/*.py", "quality/neardup/normalise.py", "quality/neardup/settings.py",
     "quality/neardup/signatures.py", "quality/neardup/sketch.py", "quality/neardup/units.py",
 )  # fmt: skip
@@ -121,7 +121,7 @@ MEASURING = (
 def code_digest() -> str:
     """Digest of :data:`MEASURING`: what another version measured is not taken for this one's."""
     digest = hashlib.sha256()
-    folder = Path(__file__).parent.parent
+    folder = Path(__file__).parents[2]
     for pattern in MEASURING:
         for file in sorted(folder.glob(pattern)):
             digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())

@@ -14,8 +14,8 @@ from typing import Any
 
 from pretrain_archive.data.quality.documents import NO_DATA
 from pretrain_archive.data.quality.readers.base import Broken, Oversized, Text
-from pretrain_archive.data.quality.scan_meter import BASE, Meter, Row
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.scanning.meter import BASE, Meter, Row
+from pretrain_archive.data.quality.scanning.plan import Measures
 
 ROWS = 8192
 """Documents whose numbers are held before they are written."""

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, cast
 from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.documents import read_stream
 from pretrain_archive.data.quality.readers.base import Broken
-from pretrain_archive.data.quality.scan_chunk import Chunk
-from pretrain_archive.data.quality.scan_plan import Measures
+from pretrain_archive.data.quality.scanning.chunk import Chunk
+from pretrain_archive.data.quality.scanning.plan import Measures
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pretrain_archive.data.quality.aggregates import Plan
 from pretrain_archive.data.quality.columns import with_faults, within
-from pretrain_archive.data.quality.expectations import Answer, Validator
+from pretrain_archive.data.quality.judging.expectations import Answer, Validator
 from pretrain_archive.data.quality.suite import Rule, Where
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pretrain_archive.data.quality.expectations import Answer, strict_number
+from pretrain_archive.data.quality.judging.expectations import Answer, strict_number
 from pretrain_archive.data.quality.suite import TINY, Rule
 from pretrain_archive.domain.kinds import QualityGate
 

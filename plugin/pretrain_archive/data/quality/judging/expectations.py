@@ -93,16 +93,21 @@ def strict_number(value: Any) -> float | str | None:
     return number if math.isfinite(number) else str(number)
 
 
+def _library() -> Any:
+    """The library; whoever imports it first must have set what it reads while it is imported."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"  # no message may leave this machine
+    # It tells of its own workings, hundreds of lines while it is imported and more at every call.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    import great_expectations  # noqa: PLC0415
+
+    return great_expectations
+
+
 class Validator:
     """Great Expectations with its context; ``kind`` is the data source that frames belong to."""
 
     def __init__(self, kind: Literal["pandas", "spark"] = "pandas", *, session: Any = None) -> None:
-        # Read when the library is imported: no message may leave this machine.
-        os.environ["GX_ANALYTICS_ENABLED"] = "false"
-        # It tells of its own workings, hundreds of lines while it is imported and more at every call.
-        logging.getLogger("great_expectations").setLevel(logging.WARNING)
-        import great_expectations as gx  # noqa: PLC0415
-
+        gx = _library()
         sources = _context(gx).data_sources
         if kind == "spark":
             # Our own session: the library would otherwise stop it and start one of other settings.
@@ -154,6 +159,7 @@ def _not_finite(value: Any) -> float | None:
 
 def expectation(rule: Rule) -> Any:
     """The library's expectation for a rule."""
+    _library()
     from great_expectations.expectations.expectation_configuration import (  # noqa: PLC0415
         ExpectationConfiguration,
     )
