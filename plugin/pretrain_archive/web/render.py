@@ -28,7 +28,7 @@ from pretrain_archive.domain.texts import (
 from pretrain_archive.web.about import about
 from pretrain_archive.web.headers import HEADERS
 from pretrain_archive.web.texts import Text, known, say
-from pretrain_archive.web.texts_items import check_text, hint_text
+from pretrain_archive.web.texts_items import check_text, found_text, hint_text
 
 FOLDER = Path(__file__).parent
 STATIC: dict[str, str] = {
@@ -161,6 +161,7 @@ def _environment() -> jinja2.Environment:
         about=about,
         check=check_text,
         hint=hint_text,
+        found=found_text,
     )
     return environment
 

@@ -6,8 +6,11 @@ out, and a test compares this list with every item there is.
 
 from __future__ import annotations
 
+import re
+
+from pretrain_archive.data.quality.report.words import FAMILIES, RULES
 from pretrain_archive.domain.verdicts import Item
-from pretrain_archive.web.texts import Text
+from pretrain_archive.web.texts import Text, say
 
 CHINESE: dict[str, tuple[str, str]] = {
     "prepare.confirmed": (
@@ -140,3 +143,32 @@ def check_text(item: Item) -> Text:
 def hint_text(item: Item) -> Text:
     """How the gap is closed, in both languages."""
     return Text(item.hint, CHINESE.get(item.id, ("", item.hint))[1]) if item.hint else Text("", "")
+
+
+def found_text(item: Item) -> Text:
+    """What was found: the names of quality gates in words, everything else as it is recorded."""
+    told = _FAILED.fullmatch(item.found) if item.id == "prepare.quality" else None
+    if told is not None:
+        names = _gates(told["names"])
+        return say("items.quality.failed", n=told["documents"], names=names)
+    if item.id == "prepare.quality_advice" and item.found != "none":
+        return _gates(item.found)
+    return Text(item.found, item.found)
+
+
+_FAILED = re.compile(r"(?P<documents>\d+) documents, failed: (?P<names>.+)")
+
+
+def _gates(listed: str) -> Text:
+    """Names of gates, as a report's check lists them: the words of its page."""
+    titles = [_gate(name) for name in listed.split(", ")]
+    return Text(", ".join(title.en for title in titles), "、".join(title.zh for title in titles))
+
+
+def _gate(name: str) -> Text:
+    rule, found, _ = name.partition(" (not checked)")
+    family, _, domain = rule.partition(":")
+    en, zh = RULES.get(family) or FAMILIES.get(family) or (family, family)
+    if domain:
+        en, zh = f"{en} {domain}", f"{zh} {domain}"
+    return Text(f"{en} (not checked)", f"{zh}（未检查）") if found else Text(en, zh)

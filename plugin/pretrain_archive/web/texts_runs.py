@@ -62,6 +62,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "run.gate.self": ("self-signed", "自行签署"),
     "run.timeline": ("Timeline", "时间线"),
     "run.timeline.fold": ("Show {n} more", "再显示 {n} 条"),
+    "items.quality.failed": ("documents: {n}; not passed: {names}", "{n} 个文档；未通过：{names}"),
     "about.applied": (
         "{kind} by {rule}: {kept} of {read} documents kept",
         "按 {rule}（{kind}）：{read} 个文档中保留 {kept} 个",

@@ -14,10 +14,11 @@ from pretrain_archive.domain.checklists import checklist
 from pretrain_archive.domain.kinds.registry import KINDS
 from pretrain_archive.domain.policy import LabelReview, Labels
 from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.package.items import evidence_items
 from pretrain_archive.web.render import label
 from pretrain_archive.web.texts import TEXTS, say
-from pretrain_archive.web.texts_items import CHINESE
+from pretrain_archive.web.texts_items import CHINESE, found_text
 
 FOLDER = Path(web.__path__[0])
 HAN = r"[\u4e00-\u9fff]"
@@ -88,3 +89,28 @@ def test_texts_within_texts_keep_their_language() -> None:
 
     assert "Run gate: bob (approved)" == whole.en
     assert "执行关口：bob（已批准）" == whole.zh
+
+
+@pytest.mark.parametrize(
+    ("item_id", "found", "en", "zh"),
+    [
+        pytest.param(
+            "prepare.quality", "455 documents, failed: secrets, mixture:encodings",
+            "documents: 455; not passed: Secrets, Mixture encodings",
+            "455 个文档；未通过：密钥与口令、数据配比 encodings",
+            id="what blocks",
+        ),
+        pytest.param(
+            "prepare.quality_advice", "near_duplicates, personal_data (not checked)",
+            "Near duplicates, Personal data (not checked)", "近似重复、个人信息（未检查）",
+            id="what is advised",
+        ),
+        pytest.param("prepare.quality_advice", "their.rule", "their.rule", "their.rule", id="an unknown rule"),
+        pytest.param("data.source", "secrets", "secrets", "secrets", id="another item"),
+    ],
+)  # fmt: skip
+def test_names_of_quality_gates_are_told_in_words(item_id: str, found: str, en: str, zh: str) -> None:
+    """The approver reads the words of the report's page, not the names of rules."""
+    item = Item(id=item_id, track="data", verdict=Verdict.CHANGED, blocking=True, check="c", found=found)
+
+    assert (en, zh) == (found_text(item).en, found_text(item).zh)
