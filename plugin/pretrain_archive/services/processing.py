@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive import config
 from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps, unfinished
+from pretrain_archive.data.processing.chooser import NEAR
 from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
 from pretrain_archive.data.rebuilding import content_of, sweep
 from pretrain_archive.data.recipes import Growing
@@ -81,7 +83,8 @@ def process(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str) ->
         return Processed(steps=(), snapshot=pool, split=split)
     applier = Applier(
         ledger=ledger, actor=caller.actor, origin=caller.origin, stream=run_uid, project=policy.project,
-        progress=every(caller.say, "processed"), recipe=Growing(store, pool) if pool.mode == "recipe" else None,
+        progress=every(caller.say, "processed"), folder=_work(NEAR),
+        recipe=Growing(store, pool) if pool.mode == "recipe" else None,
     )  # fmt: skip
     with content(store, pool, caller) as (place, shown):
         made = apply_steps(place, shown, steps, applier, name=request.source_name)
@@ -99,10 +102,19 @@ def content(
 
     What a killed process left of a recipe's content is removed by the next one on the same machine.
     """
-    if snapshot.mode == "recipe":
-        sweep(Path(tempfile.gettempdir()), CONTENT)
-    with tempfile.TemporaryDirectory(prefix=f"{CONTENT}{os.getpid()}-") as folder:
+    if snapshot.mode != "recipe":
+        yield store, snapshot
+        return
+    with tempfile.TemporaryDirectory(prefix=f"{CONTENT}{os.getpid()}-", dir=_work(CONTENT)) as folder:
         yield content_of(store, snapshot, Path(folder), progress=every(caller.say, "rebuilt"))
+
+
+def _work(prefix: str) -> Path:
+    """The folder for large working files, without what killed processes left there under ``prefix``."""
+    folder = config.work_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder, prefix)
+    return folder
 
 
 def _tell(caller: Caller, made: Sequence[Applied]) -> None:

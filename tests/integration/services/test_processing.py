@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -386,6 +387,34 @@ def test_pool_that_may_not_be_rebuilt(tmp_path, rights, told):
     with pytest.raises(RefusedError, match=told):
         data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
     assert [] == list(line.view().all(SnapshotCreated))
+
+
+def test_large_working_files_are_in_the_work_folder(tmp_path, monkeypatch):
+    """Sketches and a recipe's content lie in the work folder, and what killed processes left there goes."""
+    work = tmp_path / "work"
+    monkeypatch.setenv("AIRFLOW__PRETRAIN_ARCHIVE__WORK_FOLDER", str(work))
+    left = [work / f"pretrain-archive-{what}-{2**22 + 1}-x" for what in ("near", "content")]
+    for folder in left:
+        folder.mkdir(parents=True)
+        (folder / "sketch").write_bytes(bytes(9))
+    made, seen = tempfile.TemporaryDirectory, []
+
+    def watched(*words, **more):
+        seen.append((more.get("prefix", "").rstrip("0123456789-"), more.get("dir")))
+        return made(*words, **more)
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", watched)
+    near = (
+        '\n[[data.steps]]\nname = "near"\nversion = 1\nkind = "deduplicate"\nby = "near"\noutput = "near"\n'
+    )
+    line = begin(tmp_path, policy=policy(more=near + RECIPE, snapshot_mode='"recipe"'))
+    line.open()
+    data.register(line.ledger, line.caller("register_source"), line.run_uid)
+    data.make_snapshot(line.ledger, line.store, line.caller("snapshot"), line.run_uid)
+    processing.process(line.ledger, line.store, line.caller("process"), line.run_uid)
+
+    assert {("pretrain-archive-near", work), ("pretrain-archive-content", work)} <= set(seen)
+    assert [] == list(work.glob("pretrain-archive-*"))
 
 
 def test_recipe_of_a_changed_source(tmp_path):

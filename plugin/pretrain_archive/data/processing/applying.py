@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pretrain_archive.data import layout
@@ -38,7 +39,7 @@ class Applier:
 
     ``stream`` is the run's uid or ``data/NAME``; ``ledger`` None records nothing (a rebuild in a scratch store).
     With ``recipe`` the snapshots are recipes: it is given rule and manifest digest of each, in order, and returns the
-    fields that name its recipe.
+    fields that name its recipe. ``folder`` is for large working files; None is the system's own.
     """
 
     ledger: Ledger | None
@@ -49,6 +50,7 @@ class Applier:
     attempt: int = 0
     progress: Progress | None = None
     recipe: Callable[[RuleDeclared, str], dict[str, Any]] | None = None
+    folder: Path | None = None
 
 
 def apply_steps(
@@ -67,7 +69,9 @@ def apply_steps(
     made: list[Applied] = []
     now, root = snapshot, source_root
     for number, (rule, step) in enumerate(zip(rules, steps, strict=True)):
-        work = Work(store=store, snapshot=now, source_root=root, progress=applier.progress)
+        work = Work(
+            store=store, snapshot=now, source_root=root, progress=applier.progress, folder=applier.folder
+        )
         applied = _apply(
             work, step, rule, applier, name=f"{name or snapshot.name}.{output_of(step)}", ordinal=number
         )

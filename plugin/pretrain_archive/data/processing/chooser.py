@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from pretrain_archive.data.processing.reading import Doc
 from pretrain_archive.data.quality.documents import Fields, Text
 
+NEAR = "pretrain-archive-near-"
+"""Temporary folders with sketches of documents: this, the process id and a random text."""
+
 
 class Chooser(Protocol):
     """A rule at work. With ``surveys`` every document is seen once, in order, before any is judged.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 from pretrain_archive.data.globs import Filter
@@ -233,8 +234,8 @@ class Sampling(Plain):
         return "" if self._hash(doc) < self._bound else "not in the sample"
 
 
-def chooser_of(step: Any) -> Chooser:
-    """The rule of a step at work."""
+def chooser_of(step: Any, folder: Path | None = None) -> Chooser:
+    """The rule of a step at work; ``folder`` is for what does not fit in memory."""
     match step:
         case CleanStep():
             return Cleaning(step)
@@ -243,7 +244,7 @@ def chooser_of(step: Any) -> Chooser:
         case DeduplicateStep(by="near"):
             from pretrain_archive.data.processing.near import NearDeduplication  # noqa: PLC0415
 
-            return NearDeduplication(step)
+            return NearDeduplication(step, folder)
         case DeduplicateStep():
             return Deduplication(step)
         case MixStep():

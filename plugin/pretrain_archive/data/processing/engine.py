@@ -6,6 +6,7 @@ import tempfile
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from pretrain_archive.data import layout
@@ -46,12 +47,16 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """The input of a step: where it is kept, which snapshot, and its live folder if it is no copy."""
+    """The input of a step: where it is kept, which snapshot, and its live folder if it is no copy.
+
+    ``folder`` is for large working files; None is the system's own.
+    """
 
     store: ObjectStore
     snapshot: SnapshotCreated
     source_root: Place | None = None
     progress: Progress | None = None
+    folder: Path | None = None
 
     def files(self) -> Files:
         """The files of the input, in the order of the manifest."""
@@ -64,7 +69,7 @@ def run_step(work: Work, step: Any, *, application: str) -> Outcome:
     Raises ``InputError`` naming the step and the reasons if nothing is left: then nothing is kept but finished
     lists of documents, which a later try uses.
     """
-    chooser = chooser_of(step)
+    chooser = chooser_of(step, work.folder)
     firsts = _survey(work, chooser) if chooser.surveys else None
     observed = chooser.settle() if chooser.surveys else {}
     bench = Bench(

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.data.processing.chooser import Plain
+from pretrain_archive.data.processing.chooser import NEAR, Plain
 from pretrain_archive.data.processing.reading import Doc
 from pretrain_archive.data.processing.repeats import Marks
 from pretrain_archive.data.quality.documents import Fields
@@ -20,18 +21,19 @@ from pretrain_archive.domain.processing import DeduplicateStep
 class NearDeduplication(Plain):
     """Sketch every document, search once, keep the first of each group in the order of paths and lines.
 
-    Sketches and the search are on disk and bounded in memory; one bit a document stays.
+    Sketches and the search are on disk (in ``folder``, about as large as the texts) and bounded in memory; one bit a
+    document stays.
     """
 
     surveys = True
     texts = True
 
-    def __init__(self, step: DeduplicateStep) -> None:
+    def __init__(self, step: DeduplicateStep, folder: Path | None = None) -> None:
         super().__init__(Fields(text=step.text_field))
         self._settings = Settings(
             threshold=step.threshold, shingle=step.shingle, permutations=step.permutations, seed=step.seed
         )
-        self._folder = tempfile.TemporaryDirectory(prefix="near-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{NEAR}{os.getpid()}-", dir=folder)
         self._sketch = Path(self._folder.name) / "sketch"
         self._writer = SketchWriter(self._sketch, self._settings)
         self._count = 0
