@@ -6,6 +6,8 @@ import json
 import logging
 import pickle
 import random
+import subprocess
+import sys
 
 import pytest
 from stdnum import luhn
@@ -324,3 +326,26 @@ def test_scores_for_the_report():
     assert {"right", "wrong", "missed", "precision", "recall"} == scores["email"].keys()
     assert scores == json.loads(json.dumps(scores, allow_nan=False))
     assert {} == detector_scores(())
+
+
+@pytest.mark.parametrize("end", ["!", "\n!", "\\!", ""])
+def test_hostile_key_header(end):
+    """A short text that can be read in very many ways is searched as fast as any other."""
+    program = (
+        "import sys; from pretrain_archive.data.quality.sensitive import Detector; "
+        "print(len(Detector().find(sys.stdin.read())))"
+    )
+    text = "-----BEGIN PRIVATE KEY-----" + "Version: " * 400 + end
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert "0\n" == done.stdout
+
+
+def test_key_with_header_lines():
+    """Lines of a header before the key do not hide it."""
+    text = (
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\n" + "MIIE" * 20
+    )
+    assert ["secret"] == [finding.kind for finding in Detector(Settings(kinds=("secret",))).find(text)]

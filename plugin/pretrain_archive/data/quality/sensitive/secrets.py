@@ -63,10 +63,11 @@ _OWN: Final = (
 _WEB_TOKEN: Final = re.compile(
     r"(?<![A-Za-z0-9_=-])eyJ[A-Za-z0-9_=-]+\.[A-Za-z0-9_=-]+(?:\.[A-Za-z0-9_+/=-]+)?"
 )
-# RFC 7468 and OpenPGP armour: a header alone (in prose) is no key, so some of the key must follow.
+# RFC 7468 and OpenPGP armour: a header alone (in prose) is no key, so some of the key must follow. Each line of the
+# header reaches to the line's end, so that there is one way only to read many of them: a search never runs away.
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:\s|\\[nr]|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]*)*[A-Za-z0-9+/]{16,}[A-Za-z0-9+/=\s\\]*"
+    r"(?:\s|\\[nr]|(?:Proc-Type|DEK-Info|Version|Comment):[^\n\\]*(?=[\n\\]))*[A-Za-z0-9+/]{16,}[A-Za-z0-9+/=\s\\]*"
     r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?"
 )
 LEAST: Final = 16
