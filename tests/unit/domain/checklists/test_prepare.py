@@ -131,10 +131,14 @@ CASES = {
     "access_granted": [
         pytest.param(changed(SourceRegistered, access_granted_at=None), UNRECORDED, id="not said"),
         pytest.param(
-            changed(SourceRegistered, access_granted_at=None, access_open="public data"), VERIFIED, id="not needed"
+            changed(SourceRegistered, access_granted_at=None, access_open="public data"),
+            VERIFIED,
+            id="not needed",
         ),
         pytest.param(
-            changed(SourceRegistered, access_granted_at=None, access_open=""), UNRECORDED, id="an empty reason"
+            changed(SourceRegistered, access_granted_at=None, access_open=""),
+            UNRECORDED,
+            id="an empty reason",
         ),
         pytest.param(
             both(
