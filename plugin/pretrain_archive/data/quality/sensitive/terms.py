@@ -17,7 +17,10 @@ class Terms:
 
     def __init__(self, terms: Sequence[str]) -> None:
         lowered = sorted({lower(term) for term in terms}, key=lambda term: (-len(term), term))
-        self._anywhere = [term for term in lowered if _CJK.search(term)]
+        anywhere = [term for term in lowered if _CJK.search(term)]
+        self._anywhere: dict[str, list[str]] = {}
+        for term in anywhere:
+            self._anywhere.setdefault(term[:2], []).append(term)
         self._whole = [term for term in lowered if not _CJK.search(term)]
         self._by_word: dict[str, list[str]] = {}
         for term in self._whole:
@@ -30,13 +33,21 @@ class Terms:
             return
         low = lower(text)
         taken: list[Span] = []
-        for term in (*self._candidates(low), *self._anywhere):
-            taken.extend(_places(low, term, whole=term not in self._anywhere))
+        for term in self._candidates(low):
+            taken.extend(_places(low, term, whole=True))
+        for term in self._of_anywhere(low):
+            taken.extend(_places(low, term, whole=False))
         end = -1
         for start, stop in sorted(taken, key=lambda span: (span[0], -span[1])):
             if start >= end:
                 yield start, stop
                 end = stop
+
+    def _of_anywhere(self, low: str) -> Iterator[str]:
+        """The terms of scripts without blanks whose first two characters are in the text."""
+        for begin, terms in self._anywhere.items():
+            if begin in low:
+                yield from terms
 
     def _candidates(self, low: str) -> Sequence[str]:
         """Of a long list only the terms whose first word is in the text are searched for."""
