@@ -111,7 +111,7 @@ def check_quality(
     """
     settings = quality or Quality()
     suite = asked_suite(settings, limits, suite_file)
-    check_rules(suite.rules)
+    check_rules(suite.rules, suite.thresholds)
     subject: Ref | None = None
     if snapshot is not None and store is not None:
         subject = snapshot_ref(snapshot)

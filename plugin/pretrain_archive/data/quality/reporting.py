@@ -202,7 +202,7 @@ def verdict(facts: Facts, gates: Sequence[Mapping[str, Any]]) -> tuple[bool, str
     failed = [gate["name"] for gate in gates if gate["severity"] == "blocking" and not gate["passed"]]
     if failed:
         return False, f"failed: {', '.join(failed)}"
-    if not any(gate["passed"] for gate in gates):
+    if not any(gate["checked"] for gate in gates):
         return False, "nothing was checked: no rule could be judged"
     return True, ""
 

@@ -1,10 +1,10 @@
 """Read and measure all documents of a corpus: on all cores, with bounded memory, resumable after a kill.
 
 The files are divided into jobs (:mod:`.scanning.plan`); each is measured by a process of its own that is fed the
-bytes (:mod:`.scanning.worker`), and its result stands in the working folder as ``NAME.parquet``, ``NAME.sketch``
-and, last of all, ``NAME.json``. A scan that was killed takes over every job whose result is complete and whose bytes are
-still the same; that is seen by hashing them, which costs a fraction of measuring. Names hold settings and program,
-so that nothing is taken over from a scan with others.
+bytes (:mod:`.scanning.worker`), and its result stands in the working folder as ``NAME.parquet``,
+``NAME.sketch`` and, last of all, ``NAME.json``. A scan that was killed takes over every job whose result is
+complete and whose bytes are still the same; that is seen by hashing them, which costs a fraction of measuring. Names
+hold settings and program, so that nothing is taken over from a scan with others.
 """
 
 from __future__ import annotations
@@ -103,10 +103,11 @@ class _Run:
             self.stopped = True
             raise
 
-    def read(self, count: int) -> None:
-        """Count bytes that were read."""
+    def read(self, count: int, files: int = 0) -> None:
+        """Count bytes and whole files that were read."""
         with self._lock:
             self.bytes += count
+            self.files += files
 
     def _next(self) -> Job | None:
         with self._lock:
@@ -121,7 +122,6 @@ class _Run:
             use = self._measured(job, name, runner)
         with self._lock:
             self.done[job.ordinal] = (name, use)
-            self.files += sum(not part.start for part in job.parts)
 
     def _taken_over(self, job: Job, name: str) -> bool:
         """Whether an earlier result is complete and of the same bytes."""
@@ -137,7 +137,7 @@ class _Run:
                 pass
         if feed.digest.hexdigest() == meta["content"]:
             return True
-        self.read(-feed.size)
+        self.read(-feed.size, -feed.files)
         return False
 
     def _measured(self, job: Job, name: str, runner: Runner) -> dict[str, float]:
@@ -148,7 +148,7 @@ class _Run:
 
         def begin() -> _Feed:
             for failed in tries[-1:]:
-                self.read(-failed.size)
+                self.read(-failed.size, -failed.files)
             tries.append(_Feed(job, self))
             return tries[-1]
 
@@ -178,6 +178,7 @@ class _Feed:
         self.digest = sha256()
         self.lines = 0
         self.size = 0
+        self.files = 0
 
     def __iter__(self) -> Iterator[Iterator[bytes]]:
         for part in self._job.parts:
@@ -198,6 +199,9 @@ class _Feed:
             yield block
         # Where a file ends belongs to the content: "ab","c" is not "a","bc".
         self.digest.update(b"\0%d\0" % (self.size - before))
+        if not part.start:
+            self.files += 1
+            self._run.read(0, 1)
 
 
 def _keep(written: Path, target: Path) -> None:

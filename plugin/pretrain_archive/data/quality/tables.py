@@ -24,6 +24,8 @@ ROWS = 1 << 18
 
 TEXTS = ("path", "domain", "language", "label", "language_found")
 
+NO_NUMBERS = (*TEXTS, "language_known", "sha256", "normalised")
+
 SURE = 0.5
 """Probability from which an identified language counts."""
 

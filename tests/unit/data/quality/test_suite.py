@@ -153,6 +153,25 @@ def test_faults_of_a_suite_file(tmp_path, text, fault):
         read_suite(tmp_path / "s.toml")
 
 
+@pytest.mark.parametrize(
+    ("rules", "thresholds"),
+    [
+        pytest.param([{"column": "path", "kwargs": {"min_value": 1}}], [], id="a range of names"),
+        pytest.param(
+            [{"kwargs": {"min_value": 1}, "where": Where(column="label", min=1)}], [], id="a condition"
+        ),
+        pytest.param([], [{"column": "sha256", "max": 1}], id="a threshold for digests"),
+        pytest.param(
+            [], [{"column": "bytes", "max": 1, "where": Where(column="domain")}], id="its condition"
+        ),
+    ],
+)
+def test_a_range_of_texts_is_refused(rules, thresholds):
+    """A text is neither below nor above a number: the suite is wrong, not the data."""
+    with pytest.raises(InputError, match="which is no number"):
+        check_rules([rule(**one) for one in rules], [Threshold(id="t", **one) for one in thresholds])
+
+
 @pytest.mark.case("Q07")
 @pytest.mark.parametrize(
     ("changes", "fault"),

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pretrain_archive.data.quality.suite import Rule
+from pretrain_archive.data.quality.suite import Rule, Threshold, Where
 from pretrain_archive.domain.errors import InputError
 
 DETAIL = 300
@@ -132,10 +132,13 @@ class Validator:
         self._source.delete_asset(name)
 
 
-def check_rules(rules: Iterable[Rule]) -> None:
+def check_rules(rules: Iterable[Rule], thresholds: Iterable[Threshold] = ()) -> None:
     """Raise ``InputError`` for a rule that is no expectation of the library, or none that data could fail."""
     for rule in rules:
         arguments = rule.arguments()
+        if rule.table == "documents":
+            ranged = rule.rows and rule.expectation.endswith(BETWEEN)
+            _numeric(rule.id, rule.column if ranged else "", rule.where)
         if (value := _not_finite(arguments)) is not None:
             raise InputError("suite", rule.id, f"holds {value}, expected finite numbers")
         if rule.expectation.endswith(BETWEEN) and all(arguments.get(end) is None for end in ENDS):
@@ -147,6 +150,17 @@ def check_rules(rules: Iterable[Rule]) -> None:
                 hint="Give it a limit, or an end of its range.",
             )
         expectation(rule)
+    for threshold in thresholds:
+        _numeric(threshold.id, threshold.column, threshold.where)
+
+
+def _numeric(name: str, column: str, where: Where | None) -> None:
+    """Raise ``InputError`` where a range is asked of a column of texts or digests."""
+    from pretrain_archive.data.quality.tables import NO_NUMBERS  # noqa: PLC0415
+
+    for asked in (column, where.column if where else ""):
+        if asked in NO_NUMBERS:
+            raise InputError("suite", name, f"asks for a range of {asked!r}, which is no number")
 
 
 def _not_finite(value: Any) -> float | None:

@@ -110,9 +110,10 @@ def jobs_of(shards: Iterable[Shard]) -> Iterator[Job]:
 
 MEASURING = (
     "containers.py", "quality/documents.py", "quality/readers/*.py", "quality/statistics.py",
-    "quality/scanning/chunk.py", "quality/scanning/meter.py", "quality/scanning/plan.py", "quality/heuristics*.py", "quality/language.py",
-    "quality/sensitive/*.py", "quality/neardup/normalise.py", "quality/neardup/settings.py",
-    "quality/neardup/signatures.py", "quality/neardup/sketch.py", "quality/neardup/units.py",
+    "quality/scanning/chunk.py", "quality/scanning/meter.py", "quality/scanning/plan.py",
+    "quality/heuristics*.py", "quality/language.py", "quality/sensitive/*.py", "quality/neardup/normalise.py",
+    "quality/neardup/settings.py", "quality/neardup/signatures.py", "quality/neardup/sketch.py",
+    "quality/neardup/units.py",
 )  # fmt: skip
 """The source that decides what is measured."""
 
