@@ -37,7 +37,9 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     store: Store = "",
     threshold: Annotated[float, typer.Option(help="Least Jaccard similarity of near twins.")] = 0.8,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "normalised",
-    grams: Annotated[int, typer.Option(help="Words in a row that contaminate an item.")] = 13,
+    grams: Annotated[
+        int, typer.Option(help="Words in a row that contaminate an item; 0 looks for twins only.")
+    ] = 13,
     text_field: Annotated[
         str, typer.Option(help="The field that holds the text in lists of documents.")
     ] = "text",
@@ -56,7 +58,7 @@ def overlap(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive.services.overlapping import compare, side  # noqa: PLC0415
 
     settings = Settings(threshold=threshold, mode=mode)
-    sizes = Grams(n=grams, least=min(grams, 8))
+    sizes = Grams(n=grams, least=min(grams, 8)) if grams else None
 
     def named(text: str) -> Side:
         return side(
@@ -78,12 +80,19 @@ def _lines(found: Compared, document: dict[str, Any]) -> Iterator[str]:
         f"  twins: {twins.documents} of {twins.right_documents} documents, {twins.exact} equal and {twins.near} near "
         f"(Jaccard at least {twins.settings.threshold}, {twins.settings.mode})"
     )
-    yield (
-        f"  {items.settings.n}-grams: {items.contaminated} of {items.tested} items, {items.rare} by one that stands in "
-        f"at most {items.settings.common} documents; {items.too_short} too short"
-    )
+    if items is None:
+        yield "  n-grams: not looked for"
+    else:
+        yield (
+            f"  {items.settings.n}-grams: {items.contaminated} of {items.tested} items, {items.rare} by one that "
+            f"stands in at most {items.settings.common} documents; {items.too_short} too short"
+        )
+    for side in (found.left, found.right):
+        if side.not_read:
+            told = ", ".join(f"{count} {kind}" for kind, count in sorted(side.not_read.items()))
+            yield f"  not read of {plain(side.name)}: {told}"
     for example in document["twins"]["examples"]:
         yield f"  {plain(example['right'])} is like {plain(example['left'])} ({example['jaccard']})"
-    for example in document["grams"]["examples"]:
+    for example in (document["grams"] or {"examples": ()})["examples"]:
         shared = f"shares {example['shared']} of {example['grams']} n-grams"
         yield f"  {plain(example['right'])} {shared}, first with {plain(example['left'])}"

@@ -38,23 +38,23 @@ Say = Callable[[str, int], None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """Two sides, what the right one has of the left one, and where the examples stand."""
+    """Two sides, what the right one has of the left one, and where the examples stand; no ``grams``: not looked for."""
 
     left: Side
     right: Side
     twins: Overlap
-    grams: Contamination
+    grams: Contamination | None
     left_places: dict[int, str]
     right_places: dict[int, str]
 
     @property
     def clean(self) -> bool:
         """Whether nothing of the right is in the left."""
-        return not self.twins.documents and not self.grams.contaminated
+        return not self.twins.documents and not (self.grams and self.grams.contaminated)
 
     def to_json(self) -> dict[str, Any]:
         """What ``quality overlap`` prints: counts, rules and places, nothing of a text."""
-        twins, grams = self.twins.to_json(), self.grams.to_json()
+        twins = self.twins.to_json()
         twins["examples"] = [
             {
                 "left": self.left_places[example.first],
@@ -63,15 +63,6 @@ class Compared:
             }
             for example in self.twins.examples
         ]
-        grams["examples"] = [
-            {
-                "left": self.left_places[found.document],
-                "right": self.right_places[found.item],
-                "shared": found.shared,
-                "grams": found.grams,
-            }
-            for found in self.grams.examples
-        ]
         return {
             "left": self.left.name,
             "right": self.right.name,
@@ -79,11 +70,23 @@ class Compared:
             "documents": self.twins.documents,
             "exact": self.twins.exact,
             "near": self.twins.near,
-            "contaminated": self.grams.contaminated,
+            "contaminated": self.grams.contaminated if self.grams else None,
             "twins": twins,
-            "grams": grams,
+            "grams": self._items(self.grams) if self.grams else None,
             "not_read": {"left": self.left.not_read, "right": self.right.not_read},
         }
+
+    def _items(self, grams: Contamination) -> dict[str, Any]:
+        examples = [
+            {
+                "left": self.left_places[found.document],
+                "right": self.right_places[found.item],
+                "shared": found.shared,
+                "grams": found.grams,
+            }
+            for found in grams.examples
+        ]
+        return grams.to_json() | {"examples": examples}
 
 
 def side(
@@ -113,31 +116,42 @@ def side(
 
 
 def compare(
-    left: Side, right: Side, settings: Settings, grams: Grams, *, work: Path, say: Say = lambda *_: None
+    left: Side,
+    right: Side,
+    settings: Settings,
+    grams: Grams | None,
+    *,
+    work: Path,
+    say: Say = lambda *_: None,
 ) -> Compared:
     """Find what ``right`` has of ``left``; each side is read once, and its examples' places are looked up.
 
     ``work`` is where the working files go; they are gone when it returns. Raises ``InputError`` if either side has no
-    document: nothing compared is no clean result.
+    document: nothing compared is no clean result. Without ``grams`` only twins are looked for.
     """
     from pretrain_archive.data.quality.contamination import ItemGrams  # noqa: PLC0415 (heavy)
     from pretrain_archive.data.quality.neardup.search import overlap  # noqa: PLC0415
 
-    items = ItemGrams(settings=grams)
+    items = ItemGrams(settings=grams) if grams else None
     with tempfile.TemporaryDirectory(dir=work, prefix="overlap-") as made:
         folder = Path(made)
-        _read(right, folder / "right.sketch", settings, items.add, say)
-        _read(left, folder / "left.sketch", settings, items.look, say)
+        _read(right, folder / "right.sketch", settings, items.add if items else _nothing, say)
+        _read(left, folder / "left.sketch", settings, items.look if items else _nothing, say)
         twins = overlap([folder / "left.sketch"], [folder / "right.sketch"], settings, work=folder / "search")
-    found = items.result()
+    found = items.result() if items else None
+    examples = found.examples if found else []
     return Compared(
         left=left,
         right=right,
         twins=twins,
         grams=found,
-        left_places=left.places([*(e.first for e in twins.examples), *(f.document for f in found.examples)]),
-        right_places=right.places([*(e.second for e in twins.examples), *(f.item for f in found.examples)]),
+        left_places=left.places([*(e.first for e in twins.examples), *(f.document for f in examples)]),
+        right_places=right.places([*(e.second for e in twins.examples), *(f.item for f in examples)]),
     )
+
+
+def _nothing(_numbers: list[int], _texts: list[str]) -> None:
+    """Only twins are looked for."""
 
 
 def _read(

@@ -214,6 +214,16 @@ def test_command(capsys, tmp_path):
     )
     assert 1 == code
     assert "b.jsonl:1 shares" in out
+    twins = ("quality", "overlap", tmp_path / "train", tmp_path / "dirty", "--grams", "0")
+    code, out, _ = call(capsys, tmp_path, *twins, "--json")
+    assert (0, None, None) == (code, json.loads(out)["grams"], json.loads(out)["contaminated"])
+    assert "n-grams: not looked for" in call(capsys, tmp_path, *twins)[1]
+    write_tree(
+        tmp_path / "other", {b"c.jsonl": b'{"content":"one"}\n{"content":"' + train.encode() + b'"}\n{bad\n'}
+    )
+    other = ("quality", "overlap", tmp_path / "other", tmp_path / "other", "--text-field", "content")
+    code, out, _ = call(capsys, tmp_path, *other)
+    assert (1, True) == (code, "not read of" in out)
     assert 0 == call(capsys, tmp_path, "quality", "overlap", tmp_path / "train", tmp_path / "clean")[0]
     code, _, err = call(capsys, tmp_path, "quality", "overlap", tmp_path / "train", tmp_path / "empty")
     assert 2 == code

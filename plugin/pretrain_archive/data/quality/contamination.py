@@ -7,7 +7,8 @@ such overlaps are mostly chance. Also told is how many items stay contaminated w
 training documents (formulas of speech, licences) are left aside, as the paper does when it cleans training data.
 
 Where a script has no blanks each character counts as a word (:mod:`.neardup.units`). Nothing of a text is kept: only
-hashes (64 bits) and numbers of documents. Memory: about 40 bytes for each n-gram of the items.
+hashes (64 bits) and numbers of documents. Memory: about 40 bytes for each n-gram of the items, at most
+:data:`MOST_GRAMS` of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EXAMPLES: Final = 20
+MOST_GRAMS: Final = 1 << 26
+"""N-grams of items that are held, about 2.5 GiB; a benchmark has far fewer, a corpus has more."""
 _SIEVE_BITS = 22
 _ASCII_LOWER = bytes(range(256)).lower()
 _ASCII_PUNCTUATION = bytes(byte for byte in range(128) if unicodedata.category(chr(byte))[0] in "PS")
@@ -97,16 +100,17 @@ class ItemGrams:
     """The n-grams of benchmark items. First :meth:`add` all items, then :meth:`look` at the training documents."""
 
     settings: Grams = field(default_factory=Grams)
+    most: int = MOST_GRAMS
 
     def __post_init__(self) -> None:
         self._numbers: list[NDArray[np.int64]] = []
         self._hashes: dict[int, list[NDArray[np.uint64]]] = {}
         self._owners: dict[int, list[NDArray[np.int64]]] = {}
-        self._items = self._short = self._documents = 0
+        self._items = self._short = self._documents = self._held = 0
         self._tables: list[_Table] | None = None
 
     def add(self, numbers: Sequence[int], texts: Sequence[str]) -> None:
-        """Take items. Raises ``ValueError`` once training documents were looked at."""
+        """Take items. ``ValueError`` once training documents were looked at, ``InputError`` for too many n-grams."""
         if self._tables is not None:
             raise ValueError("items come before training documents")
         if not texts:
@@ -120,9 +124,15 @@ class ItemGrams:
             if here.any():
                 h, owner = _grams(units, size)
                 mine = here[owner]
+                self._held += int(mine.sum())
                 self._hashes.setdefault(size, []).append(h[mine])
                 self._owners.setdefault(size, []).append(owner[mine] + self._items)
         self._items += len(texts)
+        if self._held > self.most:
+            raise InputError(
+                "items", self._items, f"have more than {self.most} n-grams, which are held in memory",
+                hint="A benchmark is small: name its items, or look for twins only (quality overlap --grams 0).",
+            )  # fmt: skip
 
     def look(self, numbers: Sequence[int], texts: Sequence[str]) -> None:
         """Look at training documents, about a mebibyte of text at a time."""

@@ -111,3 +111,12 @@ def test_settings_that_cannot_be_used_are_refused(changes):
     """A setting outside its range is named."""
     with pytest.raises(InputError, match=next(iter(changes))):
         Grams(**changes)
+
+
+def test_more_items_than_memory_holds():
+    """A corpus in the place of a benchmark is refused before it fills the memory."""
+    grams = ItemGrams(most=30)
+    grams.add([0], [text(0, 40)])
+
+    with pytest.raises(InputError, match="more than 30 n-grams"):
+        grams.add([1], [text(0, 40)])
