@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -108,7 +108,10 @@ def merge(
         if before is None:
             raise
         stream, made = before
-        return made, _split(ledger, store, caller, made, stream)
+        split = _split(ledger, store, caller, made, stream)
+        # The earlier try may have ended while it dropped what the plan left.
+        drop_left_over(ledger, store, caller, stream, own=plan_name.rpartition("@")[0])
+        return made, split
     wish = plan.wish
     built = merge_parts(store, plan, resolve_source(wish["source"]).tree)
     fields = {key: wish[key] for key in ("name", "mode", "source_id", "source_uri", "include", "exclude")}
@@ -165,8 +168,7 @@ def _merged_before(ledger: Ledger, caller: Caller) -> tuple[str, SnapshotCreated
     """The stream and the snapshot that an earlier try of this very task recorded."""
     mine = caller.origin
     for record in ledger.records(kinds=["snapshot.created"]):
-        origin = record.origin
-        if (origin.dag_id, origin.dag_run_id, origin.task_id) == (mine.dag_id, mine.dag_run_id, mine.task_id):
+        if replace(record.origin, try_number=mine.try_number) == mine:
             return record.stream, SnapshotCreated(**record.payload)
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -200,6 +201,19 @@ def test_a_merge_whose_answer_was_lost(form: dict[str, Any], ledger: SqlLedger) 
     assert 1 == len(list(ledger.records(kinds=["snapshot.created"])))
     with pytest.raises(AirflowFailException, match="not there"):
         merge(name, dag_run_id="another")
+
+
+def test_a_merge_that_ended_while_it_dropped_its_plan(form: dict[str, Any]) -> None:
+    """The plan's document goes first: the next try drops the pieces that are still there."""
+    name, numbers = plan(form)
+    for number in numbers:
+        part(name, number)
+    first = merge(name)
+    folder = name.rpartition("@")[0]
+    store().put_if_absent(f"{folder}/pieces/00001-00001-{'0' * 64}.jsonl", io.BytesIO(b"left"))
+
+    assert first == merge(name, try_number=2)
+    assert [] == list(left_over(store()))
 
 
 def test_within_a_run(opener: Opener, ledger: SqlLedger) -> None:
