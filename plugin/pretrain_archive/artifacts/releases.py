@@ -8,7 +8,8 @@ parallel closes one writes, and everyone else is handed that release.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError, StreamMovedError
@@ -76,18 +77,20 @@ def make_release(
     actor: Actor,
     origin: Origin,
     ordinal: int = 0,
+    beside: Mapping[str, int] | None = None,
 ) -> Released:
     """Record the release that ``decision`` allows, or return the one that stands.
 
     The caller has proven that ``decision`` is fresh; here it must be the run's newest close decision, approve,
     and say "register". Raises :class:`RefusedError` listing everything that is missing, naming both releases
-    if another one of this run stands, or the run that holds this name and version.
+    if another one of this run stands, or the run that holds this name and version; ``StreamMovedError`` if one of
+    the streams ``beside`` (those of the run's sources) has a newer record than the one that the caller looked at.
     """
     for _ in range(MOST_TRIES):
         try:
             return _make(
                 ledger, run_uid=run_uid, decision=decision, candidate=candidate, terms=terms, actor=actor,
-                origin=origin, ordinal=ordinal,
+                origin=origin, ordinal=ordinal, beside=beside or {},
             )  # fmt: skip
         except StreamMovedError as error:
             moved = error
@@ -96,7 +99,7 @@ def make_release(
 
 def _make(
     ledger: Ledger, *, run_uid: str, decision: Record, candidate: CandidateNamed, terms: Terms, actor: Actor,
-    origin: Origin, ordinal: int,
+    origin: Origin, ordinal: int, beside: Mapping[str, int],
 ) -> Released:  # fmt: skip
     view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
     problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate)]
@@ -113,7 +116,7 @@ def _make(
         view, payload, candidate, decision, terms=terms, actor=actor, origin=origin, ordinal=ordinal
     )
     try:
-        record = ledger.append([draft])[0]
+        record = ledger.append([replace(draft, beside=beside)])[0]
     except AlreadyRecordedError:
         standing = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND])).last(ReleaseMade)
         if standing is None:

@@ -12,9 +12,7 @@ it does not, reading is refused once the object's ETag is not the listed one.
 
 from __future__ import annotations
 
-import io
 import re
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from pretrain_archive.storage.s3_source import SeenObject, SourceBucket
 
 SPELLING = "s3://[CONNECTION@]bucket/prefix"
-KEPT = 4 << 20
-"""An object of up to so many bytes is fetched once where a thread hashes it and then copies it."""
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _CONNECTION = re.compile(r"[\w#!()\-.:/\\]{1,250}")
 """What Airflow takes as the id of a connection."""
@@ -75,7 +71,6 @@ class BucketTree:
     def __init__(self, bucket: SourceBucket, address: Address) -> None:
         self.bucket = bucket
         self.address = address
-        self._last = threading.local()
         self.single = bool(address.prefix) and not address.prefix.endswith(b"/")
 
     @classmethod
@@ -125,14 +120,6 @@ class BucketTree:
 
     def open(self, listed: Listed) -> BinaryIO:
         """See :meth:`Tree.open`."""
-        if not listed.mark or listed.size > KEPT:
-            return self._opened(listed)
-        if getattr(self._last, "listed", None) != listed:
-            with self._opened(listed) as stream:
-                self._last.content, self._last.listed = stream.read(), listed
-        return io.BytesIO(self._last.content)
-
-    def _opened(self, listed: Listed) -> BinaryIO:
         key = self.address.prefix if self.single else self.address.prefix + listed.path
         etag = str(listed.mark[0]) if listed.mark else ""
         return self.bucket.open(key, version=listed.version, etag=etag)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from pretrain_archive.data.building import hash_all, refuse_changed
+from pretrain_archive.data.fetching import fetched_once
 from pretrain_archive.data.hashing import REMOTE_THREADS, Progress, expect, in_order
 from pretrain_archive.data.keeping import Copier
 from pretrain_archive.data.manifest import FORMAT, PINNED, Built, Entry, Header
@@ -147,6 +148,7 @@ def _checked(store: ObjectStore, key: str, items: list[Listed]) -> Iterator[byte
 def _hash_step(  # noqa: PLR0917 - a step and what it works on
     store: ObjectStore, plan: Plan, step: tuple[int, int], items: list[Listed], tree: Tree, tell: Tell
 ) -> None:
+    tree = fetched_once(tree) if plan.wish["mode"] == "copy" else tree
     keep = Copier(store, tree) if plan.wish["mode"] == "copy" else None
     lines, changed = io.BytesIO(), []
     for batch in hash_all(tree, items, each=keep):

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from pretrain_archive.data import layout
 from pretrain_archive.data.building import build
+from pretrain_archive.data.fetching import fetched_once
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.hashing import Progress, in_order
 from pretrain_archive.data.keeping import Copier, prove
@@ -61,6 +62,7 @@ def create_snapshot(
     """
     check_wish(name, mode)
     tree = tree_of(source_root)
+    tree = fetched_once(tree) if mode == "copy" else tree
     keep = Copier(store, tree) if mode == "copy" else None
     chosen = Filter(include=tuple(include), exclude=tuple(exclude))
     fields: dict[str, Any] = {

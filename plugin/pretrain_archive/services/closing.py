@@ -30,6 +30,7 @@ from pretrain_archive.domain.records import Draft, Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.permit import signature_faults
 from pretrain_archive.gates.service import gate_view, load_run
+from pretrain_archive.gates.sources import newest_of_sources, with_sources
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.retention import temporary as retention
@@ -64,7 +65,8 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     fresh approval of an entitled person stands in the ledger under the policy in force. A run that is closed
     already gets the package that its close named.
     """
-    view = run_of(ledger, caller, run_uid, open_only=False)
+    # The sources as they stand before anything is judged: a release is not recorded if one moves meanwhile.
+    view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
     record, decision = _signed(ledger, view, shelf)
     release = _release(ledger, caller, view, record, decision)
     written = _write(ledger, store, caller, view, decision=decision, shelf=shelf)
@@ -152,7 +154,7 @@ def _release(
     )
     made = make_release(
         ledger, run_uid=view.run_uid, decision=record, candidate=candidate, terms=terms, actor=caller.actor,
-        origin=caller.origin,
+        origin=caller.origin, beside=newest_of_sources(view),
     )  # fmt: skip
     caller.say(f"release {made.release.name} {made.release.version}")
     return made.release

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
+
 import pytest
 from tests.support.odd_s3 import BUCKET, odd_s3
 
-from pretrain_archive.data import buckets
+from pretrain_archive.data import fetching
 from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.tree import Listed
+from pretrain_archive.data.verify import verify_snapshot
 from pretrain_archive.domain.errors import SourceChangedError, SourceError
 from pretrain_archive.storage import resuming
 from pretrain_archive.storage.factory import open_bucket
@@ -142,14 +146,47 @@ def test_a_service_without_ranges_is_no_reason_to_begin_again():
         content(tree(odd), b"big")
 
 
-@pytest.mark.parametrize("kept", [buckets.KEPT, 10])
-def test_a_copy_fetches_small_objects_once(monkeypatch, snap, files, kept):
-    """And what is larger twice: once for its digest, under which the second goes straight to the store."""
-    monkeypatch.setattr(buckets, "KEPT", kept)
+@pytest.mark.parametrize("in_memory", [fetching.IN_MEMORY, 3], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("kept", [fetching.KEPT, 10])
+def test_a_copy_fetches_each_object_once(monkeypatch, snap, files, kept, in_memory):
+    """And what is too large to be kept twice: for its digest, under which the second goes straight to the store."""
+    monkeypatch.setattr(fetching, "KEPT", kept)
+    monkeypatch.setattr(fetching, "IN_MEMORY", in_memory)
     with odd_s3({b"a": b"word", b"b": b"many more words"}) as odd:
         snap(files, tree(odd))
 
         assert (["a", "b"] if kept > 10 else ["a", "b", "b"]) == sorted(odd.asked)
+    assert {"verified": 2, "changed": 0, "unrecorded": 0} == verify_snapshot(files, "corpus").counts
+
+
+def test_a_copy_without_room_to_keep_fetches_again(monkeypatch, snap, files):
+    """A full disk for what waits costs a second request, and not the snapshot."""
+
+    class Full(tempfile.SpooledTemporaryFile):
+        def write(self, _block):
+            raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(fetching.tempfile, "SpooledTemporaryFile", Full)
+    with odd_s3({b"a": b"word"}) as odd:
+        snap(files, tree(odd))
+
+        assert ["a", "a"] == odd.asked
+    assert 1 == verify_snapshot(files, "corpus").counts["verified"]
+
+
+def test_what_was_read_in_part_is_not_taken_for_the_whole():
+    """A file that was not read to its end, or is listed anew with another state, is fetched again."""
+    with odd_s3({b"a": b"word"}) as odd:
+        once = fetching.fetched_once(tree(odd))
+        [listed] = once.list(Filter())
+        with once.open(listed) as stream:
+            assert b"wo" == stream.read(2)
+        with once.open(listed) as stream:
+            assert b"word" == stream.read()
+        odd.objects[b"a"] = b"next"
+        [rewritten] = once.list(Filter())
+        with once.open(rewritten) as stream:
+            assert b"next" == stream.read()
 
 
 def test_throttling_is_waited_out():
