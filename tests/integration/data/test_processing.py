@@ -400,6 +400,26 @@ def test_reference_becomes_a_copy(files, tmp_path):
     assert [] == versions(files, "corpus.sampled")
 
 
+@pytest.mark.parametrize("now", [b"short\n", b"alone\n" * 20, b"other\n" * 9, b"\xff\xfe"])
+def test_changed_file_of_a_reference_is_no_input(files, tmp_path, now):
+    """A file that changed since its snapshot is neither kept nor dropped for what it says now."""
+    snapshot = small(files, tmp_path, mode="reference")
+    (tmp_path / "src/b/2.txt").write_bytes(now)
+
+    with pytest.raises(StorageError, match=r"b/2\.txt: its bytes are not those"):
+        apply(files, snapshot, step("filter", min_bytes=20, max_bytes=100))
+
+
+def test_links_are_told(files, tmp_path):
+    """Links are no documents and go no further; the account says how many there were."""
+    root = corpus(tmp_path / "src", LISTS, PLAIN)
+    (root / "also.txt").symlink_to("3.txt")
+    (made,) = apply(files, small(files, tmp_path), step("sample", seed=1, share=1))
+
+    assert {"links_left_out": 1} == made.account.observed
+    assert "also.txt" not in entries(files, made.snapshot)
+
+
 def test_damaged_object_is_no_input(files, tmp_path):
     """A step does not rest on stored bytes that are not those of the manifest."""
     snapshot = small(files, tmp_path)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import Progress, in_order
 from pretrain_archive.data.lines import with_header
-from pretrain_archive.data.manifest import Built, Entry, Header
+from pretrain_archive.data.manifest import Built, Entry, Header, read_header
 from pretrain_archive.data.processing.chooser import Chooser
 from pretrain_archive.data.processing.choosing import chooser_of
 from pretrain_archive.data.processing.counting import Counts
@@ -21,6 +21,7 @@ from pretrain_archive.data.processing.reading import Doc, documents, form_of
 from pretrain_archive.data.processing.rewriting import Bench, Processed, memo_folder, process
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.shards import of_snapshot
+from pretrain_archive.data.snapshots import open_manifest
 from pretrain_archive.data.tree import Place
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import SnapshotCreated
@@ -72,6 +73,8 @@ def run_step(work: Work, step: Any, *, application: str) -> Outcome:
     chooser = chooser_of(step, work.folder)
     firsts = _survey(work, chooser) if chooser.surveys else None
     observed = chooser.settle() if chooser.surveys else {}
+    # Links are no documents: they go no further, which is told.
+    observed |= {"links_left_out": links} if (links := _links(work)) else {}
     bench = Bench(
         store=work.store, chooser=chooser, application=application, copies=work.snapshot.mode != "copy"
     )
@@ -147,6 +150,11 @@ def _survey(work: Work, chooser: Chooser) -> array[int]:
                 chooser.see(found)
                 number += 1
     return firsts
+
+
+def _links(work: Work) -> int:
+    with open_manifest(work.store, work.snapshot.manifest_digest) as stream:
+        return read_header(stream).links
 
 
 def _jobs(work: Work, firsts: array[int] | None) -> Iterator[tuple[Entry, Shard, int]]:

@@ -19,7 +19,7 @@ from pretrain_archive.data.quality.documents import (
     Shard,
     Text,
     domain_of,
-    read_texts,
+    read_stream,
 )
 from pretrain_archive.data.quality.readers.base import DamagedError
 from pretrain_archive.data.quality.readers.json_lines import read_json_lines
@@ -89,18 +89,24 @@ def packing_of(shard: Shard) -> str:
 def documents(entry: Entry, shard: Shard, form: Form, *, texts: bool, fields: Fields) -> Iterator[Doc | Lost]:
     """Yield what a file holds, in order. A whole file is read only with ``texts``.
 
-    ``StorageError`` if the bytes of a list are not those of the manifest.
+    ``StorageError`` if bytes that are read are not those of the manifest.
     """
     if form.kind == "lines":
         yield from _of_lines(entry, shard, form, fields)
     elif texts:
-        yield _of_whole(entry, shard, fields)
+        yield _of_whole(entry, shard, form, fields)
     else:
         yield Doc(path=entry.path, line=0, size=entry.size, digest=entry.sha256, domain=domain_of(entry.path))
 
 
-def _of_whole(entry: Entry, shard: Shard, fields: Fields) -> Doc | Lost:
-    unit = next(iter(read_texts(shard, fields=fields)), None)
+def _of_whole(entry: Entry, shard: Shard, form: Form, fields: Fields) -> Doc | Lost:
+    with closing(shard.open()) as opened:
+        checked = Checked(opened)
+        stream = cast("BinaryIO", io.BufferedReader(checked, buffer_size=BLOCK))
+        unit = next(iter(read_stream(shard.path, stream, fields=fields)), None)
+        # What is said of other bytes than the snapshot's is no reason to keep or to drop.
+        if checked.digest() != entry.sha256:
+            raise _damaged(entry)
     if not isinstance(unit, Text) or not unit.raw:
         broken = unit if isinstance(unit, Broken) else None
         reason = f"not text: {broken.kind}" if broken else "empty"
@@ -108,10 +114,8 @@ def _of_whole(entry: Entry, shard: Shard, fields: Fields) -> Doc | Lost:
             reason = "oversized"
         detail = broken.reason if broken else reason
         return Lost(path=entry.path, line=0, reason=reason, documents=1, size=entry.size, detail=detail)
-    # The bytes of a text that is not packed were all read: they must be those that the manifest names.
-    digest = _sha256(unit.raw)
-    if len(unit.raw) == entry.size and digest != entry.sha256:
-        raise _damaged(entry)
+    whole = not form.packing and len(unit.raw) == entry.size
+    digest = entry.sha256 if whole else _sha256(unit.raw)
     return Doc(path=entry.path, line=0, size=entry.size, digest=digest, domain=unit.domain, unit=unit)
 
 
