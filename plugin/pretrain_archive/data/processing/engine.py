@@ -18,7 +18,7 @@ from pretrain_archive.data.processing.choosing import chooser_of
 from pretrain_archive.data.processing.counting import Counts
 from pretrain_archive.data.processing.packing import codec
 from pretrain_archive.data.processing.reading import Doc, documents, form_of
-from pretrain_archive.data.processing.rewriting import Bench, Processed, memo_folder, process
+from pretrain_archive.data.processing.rewriting import Bench, Processed, memo_folder, process, refuse_rows
 from pretrain_archive.data.quality.documents import Shard
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.snapshots import open_manifest
@@ -143,8 +143,7 @@ def _survey(work: Work, chooser: Chooser) -> array[int]:
         if chooser.name(entry.path):
             continue
         form = form_of(shard)
-        if form.kind == "rows":
-            continue  # refused with its name when it is its turn
+        refuse_rows(entry, form)
         for found in documents(entry, shard, form, texts=chooser.texts, fields=chooser.fields):
             if isinstance(found, Doc):
                 chooser.see(found)

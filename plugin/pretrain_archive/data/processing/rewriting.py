@@ -69,11 +69,7 @@ def process(bench: Bench, entry: Entry, shard: Shard, first: int) -> Processed:
     if reason := bench.chooser.name(entry.path):
         return _left_out(entry, reason, dropped)
     form = form_of(shard)
-    if form.kind == "rows":
-        raise InputError(
-            "step", entry.path, "holds its documents as rows of CSV or Parquet, which a step cannot cut out",
-            hint="Convert the file to JSON Lines, or leave it out of the source by a pattern.",
-        )  # fmt: skip
+    refuse_rows(entry, form)
     if form.kind == "whole":
         return _whole(bench, entry, shard, form, _Place(first=first, dropped=dropped))
     if (known := _remembered(bench, entry, dropped)) is not None:
@@ -81,6 +77,15 @@ def process(bench: Bench, entry: Entry, shard: Shard, first: int) -> Processed:
     made = _lines(bench, entry, shard, form, _Place(first=first, dropped=dropped))
     _remember(bench, entry, made)
     return made
+
+
+def refuse_rows(entry: Entry, form: Form) -> None:
+    """``InputError`` for a file of rows: a step keeps kept bytes, and no row of these formats stands for itself."""
+    if form.kind == "rows":
+        raise InputError(
+            "step", entry.path, "holds its documents as rows of CSV or Parquet, which a step cannot cut out",
+            hint="Convert the file to JSON Lines, or leave it out of the source by a pattern.",
+        )  # fmt: skip
 
 
 def _left_out(entry: Entry, reason: str, dropped: BinaryIO) -> Processed:
