@@ -89,9 +89,9 @@ def _kept(store: ObjectStore, path: str, part: Part, file: BinaryIO, count: int)
 
 
 def named(path: str, part: str) -> str:
-    """``a/b.train.jsonl.gz`` for ``a/b.jsonl.gz``."""
+    """``a/b.train.jsonl.gz`` for ``a/b.jsonl.gz``: the ending stays, by which the file is read."""
     bare = bare_name(path)
     folder, slash, name = bare.rpartition("/")
     stem, dot, ends = name.rpartition(".")
-    made = f"{stem}.{part}.{ends}" if dot and stem else f"{name}.{part}"
+    made = f"{stem}.{part}.{ends}" if dot else f"{name}.{part}"
     return f"{folder}{slash}{made}{path[len(bare) :] if path.startswith(bare) else ''}"
