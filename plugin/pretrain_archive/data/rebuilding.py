@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ from pretrain_archive.data.merging import merge
 from pretrain_archive.data.overlay import Overlay
 from pretrain_archive.data.processing.applying import Applier, apply_steps
 from pretrain_archive.data.recipes import read_recipe
+from pretrain_archive.data.scratch import owned, sweep
 from pretrain_archive.data.snapshots import create_snapshot, open_manifest, snapshot_ref
 from pretrain_archive.data.sources import resolve_source
 from pretrain_archive.data.tree import Place, tree_of
@@ -85,7 +85,7 @@ def rebuild(
         raise InputError("--to", str(target), "is there and not empty, or a link", hint="Name a new folder.")
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent, _hidden(target))
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{_hidden(target)}{os.getpid()}-") as work:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=owned(_hidden(target))) as work:
         overlay = Overlay(store, Path(work) / "content", apart=True)
         found = _make(overlay, snapshot, source, progress)
         if found.items:
@@ -206,21 +206,3 @@ def _put_down(overlay: Overlay, entry: Entry, out: bytes) -> None:
 
 def _hidden(target: Path) -> str:
     return f".{target.name}.part-"
-
-
-def sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders below ``parent`` called ``PREFIX`` + process id + ``-…`` whose process is gone."""
-    for path in parent.glob(f"{glob.escape(prefix)}*"):
-        pid = path.name.removeprefix(prefix).partition("-")[0]
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

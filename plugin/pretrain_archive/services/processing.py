@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +13,9 @@ from pretrain_archive import config
 from pretrain_archive.data.processing.applying import Applied, Applier, apply_steps, unfinished
 from pretrain_archive.data.processing.chooser import NEAR
 from pretrain_archive.data.processing.rules import declare, require_in_force, rule_of, rule_ref
-from pretrain_archive.data.rebuilding import content_of, sweep
+from pretrain_archive.data.rebuilding import content_of
 from pretrain_archive.data.recipes import Growing
+from pretrain_archive.data.scratch import owned, sweep
 from pretrain_archive.data.splits import create_split
 from pretrain_archive.domain.chains import pool_of
 from pretrain_archive.domain.errors import RefusedError
@@ -31,7 +31,7 @@ from pretrain_archive.services.runs import policy_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore
 
 CONTENT = "pretrain-archive-content-"
-"""Temporary folders with a recipe's content: this, the process id and a random text."""
+"""Temporary folders with a recipe's content."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +105,7 @@ def content(
     if snapshot.mode != "recipe":
         yield store, snapshot
         return
-    with tempfile.TemporaryDirectory(prefix=f"{CONTENT}{os.getpid()}-", dir=_work(CONTENT)) as folder:
+    with tempfile.TemporaryDirectory(prefix=owned(CONTENT), dir=_work(CONTENT)) as folder:
         yield content_of(store, snapshot, Path(folder), progress=every(caller.say, "rebuilt"))
 
 

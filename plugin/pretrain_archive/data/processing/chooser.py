@@ -9,7 +9,7 @@ from pretrain_archive.data.processing.reading import Doc
 from pretrain_archive.data.quality.documents import Fields, Text
 
 NEAR = "pretrain-archive-near-"
-"""Temporary folders with sketches of documents: this, the process id and a random text."""
+"""Temporary folders with sketches of documents."""
 
 
 class Chooser(Protocol):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pretrain_archive.data.quality.documents import Fields
 from pretrain_archive.data.quality.neardup.search import find
 from pretrain_archive.data.quality.neardup.settings import Settings
 from pretrain_archive.data.quality.neardup.sketch import SketchWriter
+from pretrain_archive.data.scratch import owned
 from pretrain_archive.domain.processing import DeduplicateStep
 
 
@@ -33,7 +33,7 @@ class NearDeduplication(Plain):
         self._settings = Settings(
             threshold=step.threshold, shingle=step.shingle, permutations=step.permutations, seed=step.seed
         )
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{NEAR}{os.getpid()}-", dir=folder)
+        self._folder = tempfile.TemporaryDirectory(prefix=owned(NEAR), dir=folder)
         self._sketch = Path(self._folder.name) / "sketch"
         self._writer = SketchWriter(self._sketch, self._settings)
         self._count = 0
