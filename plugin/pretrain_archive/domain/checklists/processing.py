@@ -24,6 +24,8 @@ def processing(view: RunView, policy: Policy) -> Item:
         problem = _steps_missed(view, policy)
         holds = names_snapshot(split.snapshot, snapshot) and split.train_documents > 0 and not problem
         parts = f"{split.train_documents:,} train, {split.validation_documents:,} validation documents"
+        if split.left_out:
+            parts += f" (in neither: {', '.join(f'{count:,} {kind}' for kind, count in sorted(split.left_out.items()))})"
         found = ". ".join([*(told(account) for _, account in chain), parts, *([problem] if problem else [])])
     return item(
         "prepare.processing",

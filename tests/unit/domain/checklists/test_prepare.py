@@ -335,3 +335,14 @@ def test_missing_things_are_named(whole):
 
     for name in ("data snapshot", "configuration", "budget", "checkpoint policy", "stop conditions"):
         assert name in hint
+
+
+def test_what_the_split_leaves_out_is_shown(whole):
+    """The item on processing says what is in neither part, and nothing where nothing is known of it."""
+    found = whole.item(
+        "prepare", "prepare.processing", changed(SplitCreated, left_out={"lines": 2, "binary": 1})
+    )
+    unknown = whole.item("prepare", "prepare.processing", changed(SplitCreated, left_out=None))
+
+    assert "(in neither: 1 binary, 2 lines)" in found.found
+    assert "neither" not in unknown.found
