@@ -25,7 +25,8 @@ def processing(view: RunView, policy: Policy) -> Item:
         holds = names_snapshot(split.snapshot, snapshot) and split.train_documents > 0 and not problem
         parts = f"{split.train_documents:,} train, {split.validation_documents:,} validation documents"
         if split.left_out:
-            parts += f" (in neither: {', '.join(f'{count:,} {kind}' for kind, count in sorted(split.left_out.items()))})"
+            left = ", ".join(f"{count:,} {kind}" for kind, count in sorted(split.left_out.items()))
+            parts += f" (in neither: {left})"
         found = ". ".join([*(told(account) for _, account in chain), parts, *([problem] if problem else [])])
     return item(
         "prepare.processing",
