@@ -37,6 +37,7 @@ class OddS3:
     knows_ids: bool = True
     web_page: bool = False
     refuses: str = ""
+    tells_size: bool = True
     asked: list[str] = field(default_factory=list)
     endpoint: str = ""
 
@@ -162,7 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes, length: int | None = None, **headers: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Length", str(len(body) if length is None else length))
+        if self.odd.tells_size or length is None:
+            self.send_header("Content-Length", str(len(body) if length is None else length))
+        else:
+            self.close_connection = True
         for name, text in headers.items():
             self.send_header(name, text)
         self.end_headers()

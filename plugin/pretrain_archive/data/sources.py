@@ -15,16 +15,15 @@ import sys
 import sysconfig
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from pretrain_archive import config
 from pretrain_archive.data.buckets import SPELLING, Address, BucketTree
 from pretrain_archive.data.globs import Filter
-from pretrain_archive.data.hashing import hash_stream
+from pretrain_archive.data.licences import file_digest, object_digest
 from pretrain_archive.data.rights import Licence, moment, read_licence
-from pretrain_archive.data.tree import FolderTree, Listed, Place, Tree, tree_of
+from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
 from pretrain_archive.domain.kinds import SnapshotCreated, SourceRegistered
@@ -39,7 +38,6 @@ STDLIB = "python:stdlib"
 STDLIB_INCLUDE = ("*.py",)
 # Installed packages are other people's work under other licences; tests hold files broken on purpose.
 STDLIB_EXCLUDE = ("site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test")
-LICENCE_NAMES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "COPYING")
 KNOWN = f"{STDLIB}, file:///folder, {SPELLING}, or the path of a folder or file"
 
 
@@ -209,7 +207,7 @@ def _local(path: bytes) -> ResolvedSource:
         uri="file://" + quote(root),
         tree=FolderTree(root),
         title=path_to_text(root.rpartition(b"/")[2] or root),
-        licence_file_digest=_licence_digest(root),
+        licence_file_digest=file_digest(root),
     )
 
 
@@ -221,7 +219,7 @@ def _bucket(uri: str) -> ResolvedSource:
         uri=tree.uri,
         tree=tree,
         title=path_to_text(address.prefix.rstrip(b"/").rpartition(b"/")[2]) or address.bucket,
-        licence_file_digest=_licence_object(tree),
+        licence_file_digest=object_digest(tree),
         identity=f"connection {address.connection}, {identity}" if address.connection else identity,
     )
 
@@ -230,16 +228,6 @@ def _opened(uri: str) -> tuple[SourceBucket, Address]:
     address = Address.parse(uri)
     options = config.s3_connection(address.connection) if address.connection else {}
     return open_bucket(address.bucket, s3_options=options), address
-
-
-def _licence_object(tree: BucketTree) -> str | None:
-    """Digest of the licence object at the top of the prefix, None if there is none."""
-    if tree.single:
-        return None
-    for name in LICENCE_NAMES:
-        with suppress(SourceError), tree.open(Listed(name.encode(), 0)) as stream:
-            return hash_stream(stream)[0]
-    return None
 
 
 def _stdlib(interpreter: str | None) -> ResolvedSource:
@@ -253,7 +241,7 @@ def _stdlib(interpreter: str | None) -> ResolvedSource:
         tree=FolderTree(root, uri=STDLIB),
         title=f"Python {version} standard library",
         licence="PSF-2.0",
-        licence_file_digest=_licence_digest(root),
+        licence_file_digest=file_digest(root),
         include=STDLIB_INCLUDE,
         exclude=STDLIB_EXCLUDE,
         open_because=_open_because(root),
@@ -286,13 +274,3 @@ def _ask(interpreter: str) -> tuple[str, str]:
             hint="Name a working Python interpreter.",
         ) from error
     return folder, version
-
-
-def _licence_digest(root: bytes) -> str | None:
-    """Digest of the licence file at the top of the source, None if there is none that can be read."""
-    for name in LICENCE_NAMES:
-        with suppress(OSError):
-            path = Path(os.fsdecode(root)) / name
-            if path.is_file():
-                return "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
-    return None

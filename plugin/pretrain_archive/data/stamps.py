@@ -134,7 +134,8 @@ class Stamps:
 
     def _trusted(self, listed: Listed) -> bool:
         if not self._local:
-            return listed.version is not None
+            # Where versioning is suspended the version "null" is written over in place.
+            return listed.version not in {None, "null"}
         return listed.mark[0] in self._devices and int(listed.mark[4]) + AGE_NS < self._began
 
     def _load(self) -> dict[str, Any]:

@@ -46,7 +46,9 @@ CHECKS_ZH: dict[str, str] = {
     "every byte read and hashed with SHA-256": "逐字节读取并计算 SHA-256",
     "licence, permission and owner are recorded for the source that the snapshot names": "已记录快照所指来源的许可证、授权与负责人",
     "no source was withdrawn, no right to read was revoked, and the purpose lies inside every scope": "没有来源被撤回，没有读取权限被撤销，且用途在每个来源的范围之内",
-    "the identity that reads each source and the moment at which that was permitted are recorded": "已记录读取每个来源的身份及授权时间",
+    "the identity that reads each source is recorded, and since when that is permitted or why nobody has to": (
+        "已记录读取每个来源的身份，以及自何时起获准或为何无需授权"
+    ),
     "the report's digest is recorded and it is about this snapshot": "已记录报告摘要，且报告针对该快照",
     "made from its input by the rule; new bytes hashed with SHA-256": "按规则由其输入生成；对新写入的字节计算 SHA-256",
     "each step's account adds up and leads from the pool to the snapshot that was split": "每一步的账目平衡，并由数据池通向被切分的快照",

@@ -53,7 +53,12 @@ SENTENCES: dict[str, Sentences] = {
             "Record who reads and since when: pretrain-archive source grant.",
             "请记录由谁读取、自何时起：pretrain-archive source grant。",
         ),
-        ("{source}: {reader} since {moment}", "{source}：{reader} 自 {moment} 起"),
+        ("{source}: read by {reader}, since {moment}", "{source}：由 {reader} 读取，自 {moment} 起"),
+        (
+            "{source}: read by {reader}, no permission needed: {reason}",
+            "{source}：由 {reader} 读取，无需授权：{reason}",
+        ),
+        ("{source}: read by {reader}, {permitted}", "{source}：由 {reader} 读取，{permitted}"),
     ),
     "data.snapshot": (("Make a snapshot of the source.", "请为来源创建快照。"),),
     "data.processing": (

@@ -36,6 +36,9 @@ class Resuming(io.RawIOBase):
     def connect(self) -> None:
         """Ask for the bytes from the one reached; the first answer fixes size, version and ETag."""
         answer = self._get(self._at, self._version, self._etag)
+        if "ContentLength" not in answer:
+            answer["Body"].close()
+            raise self._broken("the service does not say how many bytes there are")
         size = self._at + answer["ContentLength"]
         started = not self._at or str(answer.get("ContentRange", "")).startswith(f"bytes {self._at}-")
         if self._size not in {-1, size} or not started:

@@ -62,6 +62,9 @@ class S3Store:
             answer = self.client.get_object(Bucket=self.bucket, Key=self._key(key))
         except (BotoCoreError, ClientError) as error:
             raise self._refused("read", key, error) from error
+        if "ContentLength" not in answer:
+            answer["Body"].close()
+            raise self._refused("read", key, EOFError("the service does not say how many bytes there are"))
         raw = _Body(answer["Body"], self.location(key), answer["ContentLength"])
         return cast("BinaryIO", io.BufferedReader(raw, buffer_size=1 << 20))
 

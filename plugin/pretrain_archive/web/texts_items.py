@@ -117,7 +117,7 @@ CHINESE: dict[str, tuple[str, str]] = {
         "查询账本对每个数据源的记录。",
     ),
     "data.access": (
-        "已记录读取每个数据源的身份及授权时间",
+        "已记录读取每个数据源的身份，及授权时间或无需授权的原因",
         "记录由谁读取、自何时起：pretrain-archive source grant。",
     ),
     "data.quality": ("质量报告针对该快照且全部通过", "对该快照执行质量检查。"),

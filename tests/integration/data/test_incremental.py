@@ -257,3 +257,16 @@ def test_in_a_bucket_only_the_same_version_id_is_taken(take, s3, versioned):
     assert ((1, 2) if versioned else (3, 0)) == (again.files_read, again.files_from_stamps)
     assert same.manifest_digest == first.manifest_digest
     assert versioned == ("(version id)" in same.check)
+
+
+def test_the_version_of_a_suspended_bucket_is_no_pin(take, s3):
+    """It is called null and written over in place, within one second too: it is read each time."""
+    client = s3.client()
+    for status in ("Enabled", "Suspended"):
+        client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": status})
+    client.put_object(Bucket=s3.bucket, Key="data/a", Body=b"a")
+    place = Address(bucket=s3.bucket, prefix=b"data/")
+    tree = BucketTree.at(open_bucket(s3.bucket, s3_options=s3.options), place)
+    take(tree)
+
+    assert (1, 0) == ((again := take(tree)).files_read, again.files_from_stamps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import tempfile
 
 import pytest
@@ -11,11 +12,12 @@ from tests.support.odd_s3 import BUCKET, odd_s3
 from pretrain_archive.data import fetching
 from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.licences import object_digest
 from pretrain_archive.data.tree import Listed
 from pretrain_archive.data.verify import verify_snapshot
-from pretrain_archive.domain.errors import SourceChangedError, SourceError
+from pretrain_archive.domain.errors import SourceChangedError, SourceError, StorageError
 from pretrain_archive.storage import resuming
-from pretrain_archive.storage.factory import open_bucket
+from pretrain_archive.storage.factory import open_bucket, open_store
 
 BIG = bytes(range(256)) * 1024
 
@@ -189,6 +191,16 @@ def test_what_was_read_in_part_is_not_taken_for_the_whole():
             assert b"next" == stream.read()
 
 
+def test_a_service_that_tells_no_size_is_an_error():
+    """Nobody could say whether an answer was cut."""
+    with odd_s3({b"a": b"words"}, tells_size=False) as odd:
+        with pytest.raises(SourceError, match="does not say how many bytes there are"):
+            content(tree(odd), b"a")
+        store = open_store(f"s3://{BUCKET}", s3_options=odd.options)
+        with pytest.raises(StorageError, match="does not say how many bytes there are"):
+            store.open("a")
+
+
 def test_throttling_is_waited_out():
     """503 SlowDown is answered by trying again."""
     with odd_s3({b"a": b"words"}, slow_downs=2) as odd:
@@ -211,3 +223,14 @@ def test_a_key_id_that_the_service_repeats_is_not_told():
         with pytest.raises(SourceError, match="the key … may not") as caught:
             list(tree(odd).list(Filter()))
     assert not any(odd.options[name] in str(caught.value) for name in odd.options if name.startswith("aws_"))
+
+
+def test_a_licence_that_cannot_be_read_is_not_taken_for_none():
+    """What is there and cannot be had is an error; what is not there is unrecorded."""
+    with odd_s3({b"LICENSE": b"may be used", b"a": b"words"}, cut_after=0, cuts=10_000) as odd:
+        with pytest.raises(SourceError, match="reading broke off"):
+            object_digest(tree(odd))
+        odd.cuts = 0
+        assert "sha256:" + hashlib.sha256(b"may be used").hexdigest() == object_digest(tree(odd))
+        del odd.objects[b"LICENSE"]
+        assert object_digest(tree(odd)) is None
