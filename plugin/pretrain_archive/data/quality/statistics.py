@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from pretrain_archive.data.hashing import BLOCK
+
 LINES_KEPT = 1 << 18
 LINE_COMPARED = 4096
 _LETTERS = bytes(range(ord("A"), ord("Z") + 1)) + bytes(range(ord("a"), ord("z") + 1))
@@ -151,11 +153,11 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
             text = raw.decode()
         except UnicodeDecodeError:
             return _counted(raw)
+    if raw.count(b"\n") >= LINES_KEPT:
+        return _counted(raw)
     lines = raw.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    if len(lines) > LINES_KEPT:
-        return _counted(raw)
     characters = len(text)
     classes = raw.translate(_CLASSES)
     controls = classes.count(_CONTROL)
@@ -178,7 +180,8 @@ def of_text(raw: bytes, text: str | None = None) -> Statistics:
 
 def _counted(raw: bytes) -> Statistics:
     counter = Counter()
-    counter.feed(raw)
+    for start in range(0, len(raw), BLOCK):
+        counter.feed(raw[start : start + BLOCK])
     return counter.statistics()
 
 

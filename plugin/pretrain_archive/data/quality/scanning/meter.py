@@ -19,6 +19,10 @@ BASE: dict[str, str] = {
 }  # fmt: skip
 """Columns of every scan and their types; ``name`` is a dictionary of texts, ``digest`` 16 bytes of SHA-256."""
 
+MEASURED = 2 << 20
+"""Characters of a text that the heuristics look at, for each of which they hold some 60 bytes. Of a longer text its
+beginning is measured; its words are counted to the end."""
+
 Row = tuple[Any, ...]
 Places = list[tuple[str, int]]
 """Kind and character offset of each sensitive finding."""
@@ -55,7 +59,8 @@ class Meter:
         ``first`` is the sketch's number for the first one. Nothing depends on how documents are put together.
         """
         if self._heuristics is not None:
-            measured = self._heuristics([unit.text for unit in units], [unit.raw for unit in units])
+            begun = [_beginning(unit) for unit in units]
+            measured = self._heuristics([text for text, _ in begun], [raw for _, raw in begun])
         else:
             measured = [()] * len(units)
         for number, (unit, more) in enumerate(zip(units, measured, strict=True), first):
@@ -65,7 +70,9 @@ class Meter:
         text, raw = unit.text, unit.raw
         if self._sketch is not None:
             self._sketch.add(number, text)
-        tokens = more[self._words] if more else tokens_of(text)
+        tokens = more[self._words] if more and len(text) <= MEASURED else tokens_of(text)
+        if more:
+            more = (*more[: self._words], tokens, *more[self._words + 1 :])
         places: Places = []
         if self._detector is not None:
             places = [(found.kind, found.offset) for found in self._detector.find(text)]
@@ -100,11 +107,32 @@ def tokens_of(text: str) -> int:
     Gopher counts runs without blanks (Rae et al. 2021, arXiv:2112.11446, A.1.1); that is one word for a whole
     Chinese paragraph, so its characters are counted, as the heuristics do.
     """
+    if len(text) > MEASURED:
+        return sum(map(tokens_of, _pieces(text)))
     if text.isascii():
         return len(text.split())
     from pretrain_archive.data.quality.heuristics import words_of  # noqa: PLC0415
 
     return len(words_of(text))
+
+
+def _beginning(unit: Text) -> tuple[str, bytes]:
+    if len(unit.text) <= MEASURED:
+        return unit.text, unit.raw
+    text = next(_pieces(unit.text))
+    return text, text.encode()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces of at most :data:`MEASURED` characters that end with a blank, where there is one."""
+    start = 0
+    while start < len(text):
+        end = min(start + MEASURED, len(text))
+        if end < len(text):
+            cut = max(text.rfind(blank, start, end) for blank in "\n ")
+            end = end if cut < start else cut + 1
+        yield text[start:end]
+        start = end
 
 
 def _counted(found: Statistics, normalised: bytes | None) -> Row:
