@@ -65,6 +65,15 @@ def _canonical(given: str) -> str | None:
         return None
 
 
+def words(field: str, text: str) -> str:
+    """The text without space around it; ``InputError`` for bytes that are no Unicode, which no record can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(field, text, "is not Unicode text", hint="Write it in UTF-8.") from None
+    return text.strip()
+
+
 def moment(field: str, text: str | None) -> str | None:
     """A moment as it is recorded (RFC 3339, UTC); None where nothing is said. ``InputError`` if it is none."""
     if text is None or not text.strip():

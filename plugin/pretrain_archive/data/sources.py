@@ -22,7 +22,7 @@ from pretrain_archive import config
 from pretrain_archive.data.buckets import SPELLING, Address, BucketTree
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.licences import file_digest, object_digest
-from pretrain_archive.data.rights import Licence, moment, read_licence
+from pretrain_archive.data.rights import Licence, moment, read_licence, words
 from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
@@ -166,9 +166,9 @@ def _person(name: str) -> Ref:
 
 
 def _given(field: str, value: str, hint: str) -> str:
-    if not value.strip():
+    if not (text := words(field, value)):
         raise InputError(field, value, "is missing", hint=hint)
-    return value.strip()
+    return text
 
 
 def _scope(uses: list[str]) -> list[str]:
@@ -180,7 +180,7 @@ def _scope(uses: list[str]) -> list[str]:
 
 
 def _licence(source: ResolvedSource, given: str) -> Licence:
-    given = given.strip()
+    given = words("licence", given)
     if source.licence and given and read_licence(given) != read_licence(source.licence):
         raise InputError(
             "licence",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pretrain_archive.data.rights import moment
+from pretrain_archive.data.rights import moment, words
 from pretrain_archive.domain.errors import AlreadyRecordedError, InputError
 from pretrain_archive.domain.identity import Ref, format_time, parse_time, utc_now
 from pretrain_archive.domain.kinds import SourceAccess, SourceWithdrawn
@@ -58,14 +58,14 @@ def record_access(
 
     Raises ``InputError`` without an identity, for a moment that is none or lies ahead: nobody knows what will be.
     """
-    if not identity.strip():
+    if not (name := words("--identity", identity)):
         raise InputError("--identity", identity, "is missing", hint="Name the service identity that reads.")
     when = moment("--at", at) or utc_now()
     if parse_time(when) > datetime.now(UTC):
         raise InputError("--at", at, "lies in the future", hint="Record it when it has happened.")
     fact = SourceAccess.model_validate({
-        "source_id": source.source_id, "action": action, "identity": identity.strip(), "at": when,
-        "by": caller.actor.name, "reason": reason.strip(),
+        "source_id": source.source_id, "action": action, "identity": name, "at": when,
+        "by": caller.actor.name, "reason": words("--reason", reason),
     })  # fmt: skip
     ledger.append([_draft(caller, source, "source.access", fact.to_json())])
     return fact
@@ -78,10 +78,10 @@ def withdraw(ledger: Ledger, caller: Caller, source: Standing, *, reason: str) -
     """
     if source.withdrawal is not None:
         return source, False
-    if not reason.strip():
+    if not (why := words("--reason", reason)):
         raise InputError("--reason", reason, "is missing", hint="Say why the source may no longer be used.")
     fact = SourceWithdrawn(
-        source_id=source.source_id, name=source.name, reason=reason.strip(), by=caller.actor.name,
+        source_id=source.source_id, name=source.name, reason=why, by=caller.actor.name,
         at=format_time(datetime.now(UTC)),
     )  # fmt: skip
     this = Ref(type="withdrawal", id=source.source_id)

@@ -185,6 +185,28 @@ def test_a_twin_at_the_same_address_is_told(home: Callable[[], Home], tmp_path: 
     )
 
 
+NO_TEXT = "\udcff"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        pytest.param(("register", ".", "--name", "b", *FORM, "--licence", NO_TEXT), "licence", id="licence"),
+        pytest.param(
+            ("register", ".", "--name", NO_TEXT, *FORM, "--licence", "MIT"), "source name", id="name"
+        ),
+        pytest.param(("revoke", SOURCE, "--identity", NO_TEXT), "--identity", id="identity"),
+        pytest.param(("grant", SOURCE, "--identity", "x", "--reason", NO_TEXT), "--reason", id="reason"),
+    ],
+)
+def test_bytes_that_are_no_text_are_named(seeded: Home, arguments: tuple[str, ...], field: str) -> None:
+    """A locale that is none, a name in another encoding: the field is named, and nothing is written."""
+    answer = seeded.ask("source", *arguments, "--json")
+
+    assert (2, "bad_input") == (answer.code, answer.document["error"]["code"])
+    assert answer.document["error"]["message"].startswith(f"{field}: is not Unicode text")
+
+
 def test_a_scope_of_nothing_is_refused(home: Callable[[], Home], tmp_path: Path) -> None:
     """A blank use would allow runs that state no use at all."""
     (tmp_path / "a.txt").write_text("text")
