@@ -176,3 +176,33 @@ def test_empty_run_is_unrecorded_throughout(tmp_path: Path) -> None:
     """Nothing recorded, nothing verified."""
     del tmp_path
     assert {"unrecorded"} == set(verdicts(RunView.of("run_x", [])).values())
+
+
+@pytest.mark.requirement("R055", "R056")
+@pytest.mark.parametrize(
+    ("change", "verdict", "found"),
+    [
+        pytest.param({"access_granted_at": None}, Verdict.UNRECORDED, "", id="nobody said"),
+        pytest.param(
+            {"access_granted_at": None, "access_open": "public data"},
+            Verdict.VERIFIED,
+            "no permission needed: public data",
+            id="not needed",
+        ),
+        pytest.param(
+            {"access_identity": "svc", "access_identity_observed": "root@host"},
+            Verdict.VERIFIED,
+            "read by root@host, which is not the declared svc, since ",
+            id="another reader than declared",
+        ),
+    ],
+)
+def test_that_no_permission_is_needed_is_not_the_same_as_none_recorded(
+    full: RunView, change: dict[str, Any], verdict: Verdict, found: str
+) -> None:
+    """Both are values of their own; who was seen to read stands beside who was declared."""
+    view = altered(full, "source.registered", lambda payload: payload.update(change))
+    [item] = [item for item in evidence_items(view) if item.id == "data.access"]
+
+    assert verdict == item.verdict
+    assert found in item.found
