@@ -37,6 +37,7 @@ class OddS3:
     knows_ids: bool = True
     web_page: bool = False
     refuses: str = ""
+    code: str = "AccessDenied"
     tells_size: bool = True
     asked: list[str] = field(default_factory=list)
     endpoint: str = ""
@@ -66,7 +67,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(503, b"<Error><Code>SlowDown</Code><Message>slow down</Message></Error>")
             return
         if self.odd.web_page or self.odd.refuses:
-            told = f"<Error><Code>AccessDenied</Code><Message>{self.odd.refuses}</Message></Error>".encode()
+            told = (
+                f"<Error><Code>{self.odd.code}</Code><Message>{self.odd.refuses}</Message></Error>".encode()
+            )
             self._answer(
                 403 if self.odd.refuses else 200, told if self.odd.refuses else b"<html>Welcome<br></html>"
             )

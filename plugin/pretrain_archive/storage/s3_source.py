@@ -28,6 +28,16 @@ GONE = {"NoSuchKey", "NoSuchVersion", "NotFound", "404", "MethodNotAllowed", "40
 REWRITTEN = {"PreconditionFailed", "412"}
 WITHOUT_VERSIONS = {"NotImplemented", "MethodNotAllowed", "501", "405"}
 """What services that know no versions answer to the question whether a bucket keeps them."""
+HINT = "Check the address, the endpoint, and the rights to list and read (and s3:GetBucketVersioning)."
+EXPIRED = "Renew the credentials and try again."
+HINTS = {
+    "AccessDenied": f"{HINT} A bucket whose reader has to pay cannot be read.",
+    "ExpiredToken": EXPIRED,
+    "ExpiredTokenException": EXPIRED,
+    "TokenRefreshRequired": EXPIRED,
+    "RequestTimeTooSkewed": "Set this machine's clock.",
+}
+"""What to do, by the service's word for the error."""
 POOL = 32
 """Connections at once: at least as many as there are threads that read."""
 SHOWN = 4
@@ -194,7 +204,7 @@ class SourceBucket:
         unsigned = "" if self._access_key else " (no credentials were found: requests are not signed)"
         return SourceError(
             f"source {self._where(key)}: cannot {act} it{unsigned}: {reason}.",
-            hint="Check the address, the endpoint, and the rights to list and read (and s3:GetBucketVersioning).",
+            hint=HINTS.get(_code(error), HINT),
         )
 
     def _where(self, key: bytes) -> str:

@@ -216,6 +216,21 @@ def test_an_endpoint_that_is_a_web_site_is_an_error():
         list(tree(odd).list(Filter()))
 
 
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        pytest.param("AccessDenied", "A bucket whose reader has to pay cannot be read.", id="denied"),
+        pytest.param("ExpiredToken", "Renew the credentials and try again.", id="expired"),
+        pytest.param("InternalFault", "Check the address", id="any other"),
+    ],
+)
+def test_a_refusal_says_what_to_do(code, remedy):
+    """The service's word for it and the remedy, while listing."""
+    with odd_s3({}, refuses="no", code=code) as odd, pytest.raises(SourceError, match=code) as caught:
+        list(tree(odd).list(Filter()))
+    assert remedy in str(caught.value)
+
+
 def test_a_key_id_that_the_service_repeats_is_not_told():
     """Neither key id nor secret stand in an error."""
     with odd_s3({}) as odd:
