@@ -367,3 +367,12 @@ def test_reasons_are_plain():
         for unit in read(name, content):
             if isinstance(unit, Broken):
                 json.dumps([unit.path, unit.line, unit.reason, unit.kind], allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("name", ["text", "domain", "label"])
+def test_a_column_that_stands_twice(name):
+    """Of two columns of one name nobody can tell which was meant: as in JSON, no row is a document."""
+    header = ["text", "domain", "label", "other", "other", name]
+    found = read("a.csv", ",".join(header).encode() + b"\na,b,c,d,e,f\n")
+
+    assert [f"field {name!r} stands twice"] == [one.reason for one in found]

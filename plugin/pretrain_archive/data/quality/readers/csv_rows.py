@@ -35,14 +35,10 @@ def read_csv_rows(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text 
         record, fault = source.begin()
         if not row and not fault:
             continue
-        if not fault and len(row) != len(header):
-            fault = f"{len(row)} columns, the header has {len(header)}"
-        values = dict(zip(header, row, strict=False))
-        if not fault and fields.text not in values:
-            fault = f"no text in field {fields.text!r}"
-        if fault:
+        if fault := fault or _fault_of(row, header, fields):
             yield Broken(path=path, line=begin, reason=fault)
             continue
+        values = dict(zip(header, row, strict=True))
         text = values[fields.text]
         yield Text(
             path=path,
@@ -54,6 +50,17 @@ def read_csv_rows(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text 
             language=values.get(fields.language) or None,
             label=values.get(fields.label) or None,
         )
+
+
+def _fault_of(row: list[str], header: list[str], fields: Fields) -> str:
+    """Why a row is no document; empty if it is one."""
+    if len(row) != len(header):
+        return f"{len(row)} columns, the header has {len(header)}"
+    if fields.text not in header:
+        return f"no text in field {fields.text!r}"
+    # Which of two was meant, nobody can tell.
+    named = (fields.text, fields.domain, fields.language, fields.label)
+    return next((f"field {name!r} stands twice" for name in named if header.count(name) > 1), "")
 
 
 class _Lines:
