@@ -13,6 +13,8 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.port import BucketPlace, ObjectStore, bucket_place, local_path
 
+OWN_NAMES = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - compared with, and bound to nothing
+
 Own = Mapping[str, Path | ObjectStore]
 """Paths and stores of this program, by what they are for."""
 
@@ -53,8 +55,16 @@ def _refuse_buckets(tree: BucketTree, places: Own) -> None:
 
 def _same_service(place: BucketPlace, tree: BucketTree) -> bool:
     """Whether both are one service: the same host and port, or any of Amazon's, whose bucket names are unique."""
-    left, right = (urlsplit(url).netloc for url in (place.endpoint, tree.bucket.endpoint))
-    return left == right or all("amazonaws.com" in name for name in (left, right))
+    left, right = (_host(url) for url in (place.endpoint, tree.bucket.endpoint))
+    return left == right or all("amazonaws.com" in name for name, _ in (left, right))
+
+
+def _host(url: str) -> tuple[str, int]:
+    """Host and port; every name of this machine's own is the same one, in whatever case a host is written."""
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return ("localhost" if host in OWN_NAMES else host), port
 
 
 def _overlap(source: str, what: str, place: str, kind: str) -> InputError:

@@ -9,10 +9,12 @@ import pytest
 from tests.support.data_track import write_tree
 
 from pretrain_archive.data import layout
+from pretrain_archive.data.buckets import Address, BucketTree
 from pretrain_archive.data.places import refuse_own_places
 from pretrain_archive.data.snapshots import manifest_key, versions
 from pretrain_archive.data.verify import verify_snapshot
 from pretrain_archive.domain.errors import InputError, StorageError
+from pretrain_archive.storage.factory import open_bucket, open_store
 
 
 def damage(store, key: str, content: bytes) -> None:
@@ -98,3 +100,28 @@ def test_other_places_are_fine(files, tmp_path):
     """A neighbour whose name begins the same is no overlap."""
     refuse_own_places(str(tmp_path / "store2").encode(), {"work folder": tmp_path / "work"}, files)
     refuse_own_places(str(tmp_path / "wor").encode(), {"work folder": tmp_path / "work"}, None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        pytest.param("http://localhost:9000", "http://127.0.0.1:9000", True, id="this machine"),
+        pytest.param("http://LOCALHOST:9000", "http://[::1]:9000/", True, id="case and IPv6"),
+        pytest.param("https://minio.example", "https://MINIO.example:443", True, id="the scheme's own port"),
+        pytest.param("http://minio.example", "https://minio.example", False, id="other ports"),
+        pytest.param("http://localhost:9000", "http://localhost:9001", False, id="two services of a machine"),
+        pytest.param("https://s3.amazonaws.com", "https://s3.eu-west-1.amazonaws.com", True, id="Amazon"),
+    ],
+)
+def test_a_service_by_another_name_is_the_same(ours, theirs, same):
+    """A source in the store's own part of a bucket is refused, however the service is called there."""
+    keys = {"region_name": "us-east-1", "aws_access_key_id": "k", "aws_secret_access_key": "s"}
+    store = open_store("s3://bucket/own", s3_options=keys | {"endpoint_url": ours})
+    bucket = open_bucket("bucket", s3_options=keys | {"endpoint_url": theirs})
+    tree = BucketTree(bucket, Address(bucket="bucket", prefix=b"own/in/"))
+
+    if same:
+        with pytest.raises(InputError, match="overlaps the store"):
+            refuse_own_places(tree, {}, store)
+    else:
+        refuse_own_places(tree, {}, store)
