@@ -267,7 +267,7 @@ def test_rows_are_refused(files, tmp_path):
     root = write_tree(tmp_path / "src", {b"t.csv": b"text\na\n", b"a.txt": b"words"})
     snapshot = small(files, tmp_path, source_root=os.fsencode(root))
 
-    with pytest.raises(InputError, match=r"rows of CSV or Parquet.*t\.csv"):
+    with pytest.raises(InputError, match=r"rows of CSV or packed Parquet.*t\.csv"):
         apply(files, snapshot, step("deduplicate"))
     (made,) = apply(files, snapshot, step("filter", exclude=["*.csv"]))
     assert {"exclude": 1} == reasons(made)

@@ -42,4 +42,8 @@ def codec(packing: str) -> str:
         import zstandard  # noqa: PLC0415
 
         return f"zstd {'.'.join(map(str, zstandard.ZSTD_VERSION))}, level {ZSTD_LEVEL}"
+    if packing == "parquet":
+        from pretrain_archive.data.quality.parquet_rows import writer  # noqa: PLC0415
+
+        return writer()
     return ""

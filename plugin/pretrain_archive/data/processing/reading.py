@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,9 +26,11 @@ from pretrain_archive.data.quality.documents import (
 from pretrain_archive.data.quality.readers.base import DamagedError
 from pretrain_archive.data.quality.readers.json_lines import read_json_lines
 from pretrain_archive.data.quality.readers.packed import unpacked
+from pretrain_archive.data.quality.readers.parquet import read_parquet
 from pretrain_archive.domain.errors import StorageError
 
 PACKED = ("gzip", "zstd")
+PARQUET = "parquet"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +62,7 @@ class Lost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
-    """How a file holds documents: ``whole`` (one), ``lines`` (JSON Lines) or ``rows`` (CSV, Parquet)."""
+    """How a file holds documents: ``whole`` (one), ``lines`` (JSON Lines) or ``rows`` (CSV, or Parquet by packing)."""
 
     kind: Literal["whole", "lines", "rows"]
     packing: str = ""
@@ -71,7 +75,9 @@ def form_of(shard: Shard) -> Form:
         return Form(kind="whole")
     head = _head(shard)
     kind = kind_of(shard.path, head)
-    if kind == "parquet" or bare.lower().endswith((".csv", ".parquet")):
+    if kind == "parquet" or (kind not in PACKED and bare.lower().endswith(".parquet")):
+        return Form(kind="rows", packing=PARQUET)
+    if bare.lower().endswith((".csv", ".parquet")):
         return Form(kind="rows")
     if kind not in PACKED:
         return Form(kind="lines" if is_list(bare) and not kind else "whole")
@@ -93,6 +99,9 @@ def documents(entry: Entry, shard: Shard, form: Form, *, texts: bool, fields: Fi
     """
     if form.kind == "lines":
         yield from _of_lines(entry, shard, form, fields)
+    elif form.kind == "rows":
+        with closing(spooled(entry, shard)) as spool:
+            yield from of_rows(entry, spool, fields)
     elif texts:
         yield _of_whole(entry, shard, form, fields)
     else:
@@ -117,6 +126,35 @@ def _of_whole(entry: Entry, shard: Shard, form: Form, fields: Fields) -> Doc | L
     whole = not form.packing and len(unit.raw) == entry.size
     digest = entry.sha256 if whole else _sha256(unit.raw)
     return Doc(path=entry.path, line=0, size=entry.size, digest=digest, domain=unit.domain, unit=unit)
+
+
+def spooled(entry: Entry, shard: Shard) -> BinaryIO:
+    """A copy of a file that seeks, whose bytes are those of the manifest; the caller closes it."""
+    spool = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 - handed on
+    with closing(shard.open()) as opened:
+        checked = Checked(opened)
+        while block := checked.read(BLOCK):
+            spool.write(block)
+        if checked.digest() != entry.sha256:
+            spool.close()
+            raise _damaged(entry)
+    spool.seek(0)
+    return spool
+
+
+def of_rows(entry: Entry, spool: BinaryIO, fields: Fields) -> Iterator[Doc | Lost]:
+    """The documents of a Parquet file, by row; a document takes the bytes of its text."""
+    # The reader closes what it reads from; the copy is read again afterwards.
+    twin = os.fdopen(os.dup(spool.fileno()), "rb")
+    for unit in read_parquet(entry.path, cast("BinaryIO", twin), fields):
+        if isinstance(unit, Text):
+            yield Doc(
+                path=entry.path, line=unit.line, size=len(unit.raw), digest=_sha256(unit.raw), domain=unit.domain,
+                unit=unit,
+            )  # fmt: skip
+        else:
+            yield Lost(path=entry.path, line=unit.line, reason=f"broken: {unit.kind}", documents=1, size=0,
+                       detail=unit.reason)  # fmt: skip
 
 
 def _of_lines(entry: Entry, shard: Shard, form: Form, fields: Fields) -> Iterator[Doc | Lost]:

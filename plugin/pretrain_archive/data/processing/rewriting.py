@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import tempfile
 from contextlib import closing
@@ -17,10 +16,22 @@ from pretrain_archive.data.manifest import Entry
 from pretrain_archive.data.processing.chooser import Chooser
 from pretrain_archive.data.processing.counting import Counts
 from pretrain_archive.data.processing.packing import packed
-from pretrain_archive.data.processing.reading import Checked, Doc, Form, Lost, documents, form_of, packing_of
+from pretrain_archive.data.processing.reading import (
+    PARQUET,
+    Doc,
+    Form,
+    Lost,
+    documents,
+    form_of,
+    of_rows,
+    packing_of,
+    spooled,
+)
 from pretrain_archive.data.processing.splicing import replace_text
+from pretrain_archive.data.processing.storing import copy, list_dropped, put, written
 from pretrain_archive.data.quality.documents import Shard
-from pretrain_archive.domain.errors import InputError, SourceChangedError, StorageError
+from pretrain_archive.data.quality.parquet_rows import keep_rows
+from pretrain_archive.domain.errors import InputError, StorageError
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.storage.port import ObjectStore
 
@@ -74,24 +85,25 @@ def process(bench: Bench, entry: Entry, shard: Shard, first: int) -> Processed:
         return _whole(bench, entry, shard, form, _Place(first=first, dropped=dropped))
     if (known := _remembered(bench, entry, dropped)) is not None:
         return known
-    made = _lines(bench, entry, shard, form, _Place(first=first, dropped=dropped))
+    work = _rows if form.kind == "rows" else _lines
+    made = work(bench, entry, shard, form, _Place(first=first, dropped=dropped))
     _remember(bench, entry, made)
     return made
 
 
 def refuse_rows(entry: Entry, form: Form) -> None:
-    """``InputError`` for a file of rows: a step keeps kept bytes, and no row of these formats stands for itself."""
-    if form.kind == "rows":
+    """``InputError`` for rows of CSV (also packed Parquet), which are not cut out."""
+    if form.kind == "rows" and form.packing != PARQUET:
         raise InputError(
-            "step", entry.path, "holds its documents as rows of CSV or Parquet, which a step cannot cut out",
-            hint="Convert the file to JSON Lines, or leave it out of the source by a pattern.",
+            "step", entry.path, "holds its documents as rows of CSV or packed Parquet, which a step cannot cut out",
+            hint="Convert the file to Parquet or JSON Lines, or leave it out of the source by a pattern.",
         )  # fmt: skip
 
 
 def _left_out(entry: Entry, reason: str, dropped: BinaryIO) -> Processed:
     counts = Counts()
     counts.drop(reason, 1, entry.size)
-    _list(dropped, entry.path, 0, entry.sha256, reason)
+    list_dropped(dropped, entry.path, 0, entry.sha256, reason)
     return Processed(entry=None, counts=counts, packing="", dropped=dropped)
 
 
@@ -101,34 +113,23 @@ def _whole(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) 
     found = next(documents(entry, shard, form, texts=bench.chooser.texts, fields=bench.chooser.fields))
     if isinstance(found, Lost):
         counts.drop(found.reason, 1, entry.size)
-        _list(dropped, entry.path, 0, entry.sha256, found.reason, found.detail)
+        list_dropped(dropped, entry.path, 0, entry.sha256, found.reason, found.detail)
         return made
     if reason := bench.chooser.judge(found, place.first):
         counts.drop(reason, 1, entry.size)
-        _list(dropped, entry.path, 0, entry.sha256, reason)
+        list_dropped(dropped, entry.path, 0, entry.sha256, reason)
         return made
     new = None if found.unit is None else bench.chooser.rewrite(found.unit)
     if new is None:
         made.entry = entry
         if bench.copies:
-            _copy(bench.store, entry, shard)
+            copy(bench.store, entry, shard)
     else:
         made.packing = packing_of(shard)
-        made.entry = _written(bench.store, entry, new.encode(), made.packing)
+        made.entry = written(bench.store, entry, new.encode(), made.packing)
         counts.changed_documents += 1
     counts.keep(entry.size, made.entry.size)
     return made
-
-
-def _written(store: ObjectStore, entry: Entry, raw: bytes, packing: str) -> Entry:
-    """Keep new text in the place of a whole file, packed as that was."""
-    out = io.BytesIO()
-    with packed(packing, out) as write:
-        write(raw)
-    data = out.getvalue()
-    digest = "sha256:" + hashlib.sha256(data).hexdigest()
-    _put(store, digest, io.BytesIO(data))
-    return Entry(path=entry.path, size=len(data), sha256=digest)
 
 
 def _lines(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) -> Processed:
@@ -139,7 +140,7 @@ def _lines(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) 
                 if isinstance(found, Lost):
                     counts.drop(found.reason, found.documents, found.size)
                     if found.documents:
-                        _list(dropped, found.path, found.line, "", found.reason, found.detail)
+                        list_dropped(dropped, found.path, found.line, "", found.reason, found.detail)
                     continue
                 line = _line(bench, found, number, counts, dropped)
                 number += 1
@@ -151,11 +152,49 @@ def _lines(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) 
     )
 
 
+def _rows(bench: Bench, entry: Entry, shard: Shard, form: Form, place: _Place) -> Processed:
+    """The kept rows of a Parquet file: judged first, by their texts alone, then copied with all columns."""
+    counts, number, dropped = Counts(), place.first, place.dropped
+    keep = bytearray()  # a byte for each row up to the last one that is kept
+    with (
+        closing(spooled(entry, shard)) as spool,
+        closing(cast("BinaryIO", tempfile.TemporaryFile())) as out,
+    ):
+        for found in of_rows(entry, spool, bench.chooser.fields):
+            if isinstance(found, Lost):
+                counts.drop(found.reason, found.documents, found.size)
+                list_dropped(dropped, found.path, found.line, "", found.reason, found.detail)
+                continue
+            if reason := bench.chooser.judge(found, number):
+                counts.drop(reason, 1, found.size)
+                list_dropped(dropped, found.path, found.line, found.digest, reason)
+            else:
+                _refuse_rewriting(bench, found)
+                counts.keep(found.size, found.size)
+                keep.extend(bytes(found.line + 1 - len(keep)))
+                keep[found.line] = 1
+            number += 1
+        if keep and counts.dropped.total():
+            keep_rows(entry.path, spool, out, lambda row: row < len(keep) and bool(keep[row]))
+        kept = _kept(bench, entry, shard, counts, out)
+    return Processed(
+        entry=kept, counts=counts, packing=form.packing if kept and kept != entry else "", dropped=dropped
+    )
+
+
+def _refuse_rewriting(bench: Bench, found: Doc) -> None:
+    if found.unit is not None and bench.chooser.rewrite(found.unit) is not None:
+        raise InputError(
+            "step", f"{found.path}, row {found.line}", "would be rewritten, which is not done within Parquet",
+            hint="Convert the file to JSON Lines, or leave it out of the source by a pattern.",
+        )  # fmt: skip
+
+
 def _line(bench: Bench, doc: Doc, number: int, counts: Counts, dropped: BinaryIO) -> bytes:
     """The line to write, empty if the document is left out."""
     if reason := bench.chooser.judge(doc, number):
         counts.drop(reason, 1, doc.size)
-        _list(dropped, doc.path, doc.line, doc.digest, reason)
+        list_dropped(dropped, doc.path, doc.line, doc.digest, reason)
         return b""
     unit = doc.unit
     if unit is None:
@@ -178,7 +217,7 @@ def _kept(bench: Bench, entry: Entry, shard: Shard, counts: Counts, out: BinaryI
         and not counts.changed_documents
     ):
         if bench.copies:
-            _copy(bench.store, entry, shard)
+            copy(bench.store, entry, shard)
         return entry
     size = out.tell()
     out.seek(0)
@@ -187,38 +226,8 @@ def _kept(bench: Bench, entry: Entry, shard: Shard, counts: Counts, out: BinaryI
         digest.update(block)
     name = "sha256:" + digest.hexdigest()
     out.seek(0)
-    _put(bench.store, name, out)
+    put(bench.store, name, out)
     return Entry(path=entry.path, size=size, sha256=name)
-
-
-def _put(store: ObjectStore, digest: str, data: BinaryIO) -> None:
-    key = layout.blob_key(digest)
-    if not store.put_if_absent(key, data):
-        prove(store, key, digest)
-
-
-def _copy(store: ObjectStore, entry: Entry, shard: Shard) -> None:
-    """Keep a file of a source that is no copy, if its bytes are still those of the snapshot."""
-    key = layout.blob_key(entry.sha256)
-    if store.stat(key) is not None:
-        prove(store, key, entry.sha256)
-        return
-    with closing(shard.open()) as opened, cast("BinaryIO", tempfile.TemporaryFile()) as spool:
-        checked = Checked(opened)
-        while block := checked.read(BLOCK):
-            spool.write(block)
-        if checked.digest() != entry.sha256:
-            raise SourceChangedError(
-                f"source file {entry.path}: changed since its snapshot; no version was made.",
-                paths=(entry.path,), hint="Make a new snapshot of the source.",
-            )  # fmt: skip
-        spool.seek(0)
-        store.put_if_absent(key, spool)
-
-
-def _list(out: BinaryIO, path: str, line: int, digest: str, reason: str, detail: str = "") -> None:  # noqa: PLR0917
-    row = {"path": path, "line": line, "sha256": digest, "reason": reason}
-    out.write(canonical_bytes(row | ({"detail": detail} if detail else {})) + b"\n")
 
 
 def memo_key(application: str, entry: Entry) -> str:
