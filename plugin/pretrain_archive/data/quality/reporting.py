@@ -15,6 +15,7 @@ from pretrain_archive.data.quality.judging.expectations import Answer, engine
 from pretrain_archive.data.quality.judging.gates import NOT_ASKED, gate_of
 from pretrain_archive.data.quality.labels import Definition, LabelCheck
 from pretrain_archive.data.quality.labels import check as check_labels
+from pretrain_archive.data.quality.mixture import domains_of, named_domains
 from pretrain_archive.data.quality.sensitive.scoring import detector_scores
 from pretrain_archive.data.quality.suite import Rule, Suite
 from pretrain_archive.ledger.canonical import digest_of
@@ -62,7 +63,7 @@ def aggregates_of(facts: Facts, asked: Asked) -> dict[str, float]:
         numbers |= checked.numbers()
     numbers |= facts.contaminated()
     # Without the unit's column there are no shares: a share of 0 would be made up.
-    shares = {row["domain"]: row["share"] for row in domains_of(facts, asked) if row["share"] is not None}
+    shares = {row["domain"]: row["share"] for row in _domains(facts, asked) if row["share"] is not None}
     if shares:
         declared = {domain for domain, _, _ in asked.mixture}
         # A declared domain without a byte has share 0.
@@ -78,30 +79,6 @@ def labels_of(facts: Facts, asked: Asked) -> LabelCheck | None:
     counts: dict[str | None, int] = {label: count for label, count in facts.summary.labels.items()}  # noqa: C416 - None is a key too
     counts[None] = facts.documents - sum(facts.summary.labels.values())
     return check_labels(asked.labels, counts)
-
-
-def domains_of(facts: Facts, asked: Asked) -> list[dict[str, Any]]:
-    """Each domain with its documents, bytes, tokens, its share by the policy's unit, and what was declared."""
-    place = {"bytes": 1, "tokens": 2}[asked.unit]
-    everything = sum(counts[place] for counts in facts.summary.domains.values())
-    declared = {name: (share, tolerance) for name, share, tolerance in asked.mixture}
-    rows = []
-    for name, counts in sorted(facts.summary.domains.items()):
-        share, tolerance = declared.get(name, (None, None))
-        rows.append(
-            {
-                "domain": name,
-                "documents": counts[0],
-                "bytes": counts[1],
-                "tokens": counts[2],
-                "share": counts[place] / everything if everything else None,
-                "declared": share,
-                "tolerance": tolerance,
-                "low": None if share is None or tolerance is None else share - tolerance,
-                "high": None if share is None or tolerance is None else share + tolerance,
-            }
-        )
-    return rows
 
 
 def judge(
@@ -141,7 +118,6 @@ def report_of(
     """The whole report."""
     suite = asked.suite.to_dict()
     passed, reason = verdict(facts, gates)
-    summary = facts.summary
     unasked = [*unasked, *_not_looked_at(asked)]
     return {
         "format": FORMAT,
@@ -154,32 +130,7 @@ def report_of(
         "reason": reason,
         "warnings": [g["name"] for g in gates if not g["passed"] and g["severity"] == "advisory"],
         "gates": list(gates),
-        "files": facts.files,
-        # Files without one document that could be read, by kind: they are in no split either.
-        "files_read": facts.files - sum(facts.not_read.values()),
-        "not_read": dict(sorted(facts.not_read.items())),
-        "documents": facts.documents,
-        "total_bytes": facts.total_bytes,
-        "empty_documents": facts.empty,
-        "format_errors": facts.broken,
-        "unclean_documents": summary.unclean,
-        "exact_duplicates": facts.exact_duplicates,
-        "near_duplicates": None if facts.near is None else facts.near["documents"],
-        "near": facts.near,
-        "contamination": None if facts.contamination is None else list(facts.contamination),
-        "domains": domains_of(facts, asked),
-        "mixture_unit": asked.unit,
-        "languages": dict(sorted(summary.languages.items())),
-        "sensitive": dict(sorted(facts.sensitive.items())),
-        # How far the counts above can be believed.
-        "sensitive_detector": detector_scores(tuple(sorted(facts.sensitive))),
-        "labels": None if (checked := labels_of(facts, asked)) is None else checked.to_json(),
-        "distributions": dict(sorted(summary.histograms.items())),
-        "thresholds": [
-            {**threshold.to_dict(), "judged": judged, "beyond": beyond}
-            for threshold in plan.thresholds
-            for judged, beyond in [summary.faults.get(threshold.id, (0, 0))]
-        ],
+        **_numbers(facts, asked, plan),
         "contributors": contributors(facts, gates),
         # What was not looked at is told, never counted as passed.
         "not_asked": list(unasked),
@@ -191,6 +142,45 @@ def report_of(
         "examples": {name: list(found) for name, found in sorted(facts.examples.items())},
         "moved": None,
     }
+
+
+def _numbers(facts: Facts, asked: Asked, plan: Plan) -> dict[str, Any]:
+    """What was counted and measured."""
+    named, rest = named_domains(_domains(facts, asked))
+    return {
+        "files": facts.files,
+        # Files without one document that could be read, by kind: they are in no split either.
+        "files_read": facts.files - sum(facts.not_read.values()),
+        "not_read": dict(sorted(facts.not_read.items())),
+        "documents": facts.documents,
+        "total_bytes": facts.total_bytes,
+        "empty_documents": facts.empty,
+        "format_errors": facts.broken,
+        "unclean_documents": facts.summary.unclean,
+        "exact_duplicates": facts.exact_duplicates,
+        "near_duplicates": None if facts.near is None else facts.near["documents"],
+        "near": facts.near,
+        "contamination": None if facts.contamination is None else list(facts.contamination),
+        "domains": named,
+        # What a corpus declares as domains can be as many as its documents.
+        "domains_not_named": rest,
+        "mixture_unit": asked.unit,
+        "languages": dict(sorted(facts.summary.languages.items())),
+        "sensitive": dict(sorted(facts.sensitive.items())),
+        # How far the counts above can be believed.
+        "sensitive_detector": detector_scores(tuple(sorted(facts.sensitive))),
+        "labels": None if (checked := labels_of(facts, asked)) is None else checked.to_json(),
+        "distributions": dict(sorted(facts.summary.histograms.items())),
+        "thresholds": [
+            {**threshold.to_dict(), "judged": judged, "beyond": beyond}
+            for threshold in plan.thresholds
+            for judged, beyond in [facts.summary.faults.get(threshold.id, (0, 0))]
+        ],
+    }
+
+
+def _domains(facts: Facts, asked: Asked) -> list[dict[str, Any]]:
+    return domains_of(facts.summary.domains, asked.mixture, asked.unit)
 
 
 def verdict(facts: Facts, gates: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:

@@ -197,3 +197,14 @@ def test_numbers_for_people():
     """Whole numbers have separators, a share that is not nothing is not shown as nothing."""
     assert ["–", "inf", "1,234", "0.3333"] == [number(value) for value in (None, "inf", 1234.0, 1 / 3)]
     assert ["0.00 %", "< 0.01 %", "4.20 %", "55.0 %"] == [percent(value) for value in (0, 1e-9, 0.042, 0.55)]
+
+
+def test_domains_that_are_not_named_are_counted():
+    """A page whose report leaves out small domains says how many, in both languages."""
+    page = render_page(
+        report(domains_not_named={"domains": 4321, "documents": 5000, "bytes": 1, "tokens": 1})
+    ).decode()
+
+    assert "4,321 smaller domains" in page
+    assert "4,321 个较小领域" in page
+    assert "smaller domains" not in render_page(report()).decode()
