@@ -18,31 +18,34 @@ from pretrain_archive.storage.port import ObjectStore
 class Copier:
     """Keeps the bytes of each read file under their digest; reads them again and hashes what it stores.
 
-    ``found`` are the digests whose objects were there before: their bytes are not proven by this call.
+    ``found`` are the digests (32 raw bytes, since there may be millions) whose objects were there before: their bytes
+    are not proven by this call.
     """
 
     def __init__(self, store: ObjectStore, tree: Tree) -> None:
         self._store = store
         self._tree = tree
-        self._written: set[str] = set()
-        self.found: set[str] = set()
+        self._written: set[bytes] = set()
+        self.found: set[bytes] = set()
 
     def __call__(self, listed: Listed, entry: Entry) -> None:
         """Keep a file that was hashed; called on several threads."""
-        if entry.sha256 in self._written or entry.sha256 in self.found:
+        digest = bytes.fromhex(entry.sha256.removeprefix("sha256:"))
+        if digest in self._written or digest in self.found:
             return
         key = layout.blob_key(entry.sha256)
         if self._store.stat(key) is not None:
-            self.found.add(entry.sha256)
+            self.found.add(digest)
             return
         with self._tree.open(listed) as stream:
             copied = cast("BinaryIO", _Checked(stream, listed.path, entry.sha256))
             mine = self._store.put_if_absent(key, copied)
-        (self._written if mine else self.found).add(entry.sha256)
+        (self._written if mine else self.found).add(digest)
 
     def prove(self) -> None:
         """Hash what was there before, each object once; ``StorageError`` names one that is damaged."""
-        proven = in_order(partial(_prove_blob, self._store), sorted(self.found - self._written))
+        before = (f"sha256:{digest.hex()}" for digest in sorted(self.found) if digest not in self._written)
+        proven = in_order(partial(_prove_blob, self._store), before)
         for _ in proven:
             pass
 
