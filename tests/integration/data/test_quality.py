@@ -659,3 +659,26 @@ def test_benchmark_that_was_not_compared_is_no_pass(tmp_path, row, unanswered):
     told = {gate.name for gate in result.payload.gates if "contamination" == gate.family and not gate.checked}
     assert unanswered == told
     assert not result.payload.passed
+
+
+@pytest.mark.requirement("R061")
+def test_progress_knows_the_total_of_a_folder(tmp_path):
+    """Also where no snapshot tells how much there is, the time that is left can be told."""
+    told: list[tuple[int, int]] = []
+
+    class Watching:
+        """A progress that takes totals."""
+
+        def expect(self, files: int, size: int) -> None:
+            """Take the total."""
+            told.append((files, size))
+
+        def __call__(self, files: int, size: int) -> None:
+            """Take what is done."""
+            told.append((files, size))
+
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes(lines([name]))
+    check_quality(None, path=str(tmp_path), limits=Limits(), progress=Watching())
+
+    assert (2, 2 * len(lines(["a"]))) == told[0] == told[-1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pretrain_archive.data.globs import Filter
+from pretrain_archive.data.hashing import Expecting, Progress
 from pretrain_archive.data.quality.documents import Fields, Shard
 from pretrain_archive.data.quality.scanning.plan import Measures
 from pretrain_archive.data.quality.suite import Limits, Suite
@@ -95,6 +96,15 @@ def files_at(place: str | bytes | os.PathLike[str] | Tree, chosen: Filter) -> tu
     size = os.path.getsize(path)  # noqa: PTH202
     shard = Shard(path=path_to_text(name), size=size, open=partial(_opened, path))
     return path_to_text(path), lambda: [shard] if chosen.takes(name) else []
+
+
+def expect_files(progress: Progress | None, shards: Source) -> None:
+    """Tell ``progress`` how much there is; the files are listed once more, where somebody wants to know."""
+    if isinstance(progress, Expecting):
+        sizes = [0, 0]
+        for shard in shards():
+            sizes = [sizes[0] + 1, sizes[1] + shard.size]
+        progress.expect(*sizes)
 
 
 def _opened(path: bytes) -> BinaryIO:

@@ -22,6 +22,7 @@ from pretrain_archive.data.hashing import Progress, expect
 from pretrain_archive.data.quality.asking import (
     Source,
     asked_suite,
+    expect_files,
     files_at,
     folders_of,
     measures_of,
@@ -121,6 +122,7 @@ def check_quality(
     else:
         chosen = Filter(include=tuple(include), exclude=tuple(exclude))
         about, shards = files_at("." if path is None else path, chosen)
+        expect_files(progress, shards)
     others = {**folders_of(settings.benchmarks), **(compared.others or {})}
     has = present_of(settings, others=bool(others), parent=compared.parent is not None)
     measures = measures_of(settings, compared.label_field)
