@@ -2,8 +2,8 @@
 
 The part follows from the document's content digest and the seed alone, so exact duplicates always fall on the same
 side, and a document keeps its side when others come or go. A plain file is a document; of a list of documents (JSON
-Lines, packed or not) each line is one, and its lines are written as two new files, one for each part. Files of rows
-(CSV, Parquet) cannot be cut: they stay whole, and the record's method says how many there are.
+Lines, packed or not) each line is one, of a Parquet file each row, and they are written as two new files, one for each
+part. CSV and packed Parquet cannot be cut: they stay whole, and the record's method says how many there are.
 
 Symbolic links are in neither part, nor is what the quality check cannot read as a document (empty, blank, binary, not
 UTF-8, a broken line): it is counted by kind in the list's header and in the record's method.
@@ -24,8 +24,8 @@ from pretrain_archive.data import layout
 from pretrain_archive.data.hashing import hash_stream, in_order
 from pretrain_archive.data.lines import with_header
 from pretrain_archive.data.manifest import Entry
-from pretrain_archive.data.processing.halves import cut
-from pretrain_archive.data.processing.reading import form_of
+from pretrain_archive.data.processing.halves import cut, cut_rows
+from pretrain_archive.data.processing.reading import PARQUET, form_of
 from pretrain_archive.data.quality.documents import Shard, kind_not_read
 from pretrain_archive.data.shards import of_snapshot
 from pretrain_archive.data.snapshots import snapshot_ref
@@ -163,16 +163,19 @@ def _of_file(
     """The entries that a file of the snapshot gives, and what of it is no document, by kind."""
     entry, shard = file
     form = form_of(shard)
-    if form.kind == "lines":
+    if form.kind == "lines" or form.packing == PARQUET:
         part_at = partial(part_of, seed=seed, fraction=fraction)
-        halves = cut(store, entry, shard, form, part_at, text_field=text_field)
+        if form.packing == PARQUET:
+            halves = cut_rows(store, entry, shard, part_at, text_field=text_field)
+        else:
+            halves = cut(store, entry, shard, form, part_at, text_field=text_field)
         made = [
             SplitEntry(path=h.path, size=h.size, sha256=h.sha256, split=h.part, documents=h.documents)
             for h in halves.made
         ]
         left = Counter({LINES: halves.lines} if made and halves.lines else {})
         return made, left if made else Counter({halves.kind: 1})
-    if kind := kind_not_read(shard):
+    if kind := kind_not_read(shard, text_field=text_field):
         return [], Counter({kind: 1})
     part = part_of(entry.sha256, seed=seed, fraction=fraction)
     whole = SplitEntry(path=entry.path, size=entry.size, sha256=entry.sha256, split=part)

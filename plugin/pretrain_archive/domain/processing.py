@@ -20,7 +20,7 @@ INTERPRETERS = {
     "deduplicate": "pretrain-archive deduplicate 1",
     "mix": "pretrain-archive mix 1",
     "sample": "pretrain-archive sample 1",
-    "split": "pretrain-archive split 1",
+    "split": "pretrain-archive split 2",
 }
 """Kind of a step → the version of the code that carries it out."""
 

@@ -12,15 +12,16 @@ from tests.support.data_track import ACTOR, origin, write_tree
 from tests.support.processing import apply, blob, dropped, entries, line, reasons, step
 
 from pretrain_archive.data.snapshots import create_snapshot
+from pretrain_archive.data.splits import create_split, read_split
 from pretrain_archive.domain.errors import InputError
 
 WORDS = [f"word{number} and more of it" for number in range(40)]
 
 
-def taken(store, root):
+def taken(store, root, mode="copy"):
     """A snapshot of a folder."""
     return create_snapshot(
-        store, None, name="corpus", mode="copy", actor=ACTOR, origin=origin(), source_root=os.fsencode(root)
+        store, None, name="corpus", mode=mode, actor=ACTOR, origin=origin(), source_root=os.fsencode(root)
     )
 
 
@@ -87,3 +88,46 @@ def test_damaged_parquet(files, tmp_path):
     assert ["t.parquet"] == list(entries(files, made.snapshot))
     assert {"cut.parquet", "empty.parquet"} <= {row["path"] for row in dropped(files, made)}
     assert made.account.documents_in == made.account.documents_out + sum(reasons(made).values())
+
+
+@pytest.mark.requirement("R044")
+@pytest.mark.parametrize("mode", ["copy", "reference"])
+def test_rows_are_split_by_document(files, tmp_path, mode):
+    """Each row is in one part, equal texts in the same one as the lines of a list; all columns come along."""
+    texts = [*WORDS, None, "", *WORDS[:5]]
+    parquet(tmp_path / "src/t.parquet", texts)
+    write_tree(tmp_path / "src", {b"l.jsonl": b"".join(line(text) for text in WORDS)})
+    snapshot = taken(files, tmp_path / "src", mode=mode)
+    split = create_split(
+        files, None, snapshot=snapshot, seed=3, validation_fraction=0.3, actor=ACTOR, origin=origin()
+    )
+    found = {entry.path: entry for entry in read_split(files, split)}
+    tables = {
+        part: pq.read_table(io.BytesIO(blob(files, found[f"t.{part}.parquet"].sha256)))
+        for part in ("train", "validation")
+    }
+    listed = {part: blob(files, found[f"l.{part}.jsonl"].sha256).decode() for part in ("train", "validation")}
+
+    assert ({"lines": 2}, 85) == (split.left_out, split.train_documents + split.validation_documents)
+    assert [45, 40] == [
+        sum(found[f"{name}.{part}.{ends}"].documents for part in tables)
+        for name, ends in (("t", "parquet"), ("l", "jsonl"))
+    ]
+    for part, table in tables.items():
+        assert all(
+            texts[n] == text
+            for n, text in zip(table["n"].to_pylist(), table["text"].to_pylist(), strict=True)
+        )
+        assert all(f'"{text}"' in listed[part] for text in table["text"].to_pylist())
+        assert [[{"a": [n]}][0] for n in table["n"].to_pylist()] == table["m"].to_pylist()
+
+
+def test_split_of_another_column(files, tmp_path):
+    """The column with the text is the one that is named, in Parquet as in lists."""
+    parquet(tmp_path / "src/t.parquet", [None] * 40, content=WORDS)
+    made = create_split(
+        files, None, snapshot=taken(files, tmp_path / "src"), seed=3, validation_fraction=0.3, actor=ACTOR,
+        origin=origin(), text_field="content",
+    )  # fmt: skip
+
+    assert (40, {}) == (made.train_documents + made.validation_documents, made.left_out)

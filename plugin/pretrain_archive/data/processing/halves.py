@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import BinaryIO, Literal, cast
 
 from pretrain_archive.data import layout
@@ -15,11 +16,13 @@ from pretrain_archive.data.hashing import hash_stream
 from pretrain_archive.data.keeping import prove
 from pretrain_archive.data.manifest import Entry
 from pretrain_archive.data.processing.packing import Write, packed
-from pretrain_archive.data.processing.reading import Form, Lost, documents
+from pretrain_archive.data.processing.reading import Form, Lost, documents, of_rows, spooled
 from pretrain_archive.data.quality.documents import Fields, Shard
+from pretrain_archive.data.quality.parquet_rows import keep_rows
 from pretrain_archive.storage.port import ObjectStore
 
 Part = Literal["train", "validation"]
+CODES: dict[Part, int] = {"train": 1, "validation": 2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,6 +79,35 @@ def cut(
         for part in sorted(files):
             found.made.append(_kept(store, entry.path, part, files[part], count[part]))
     return found
+
+
+def cut_rows(
+    store: ObjectStore, entry: Entry, shard: Shard, part_of: Callable[[str], Part], *, text_field: str
+) -> Halves:  # fmt: skip
+    """Copy the rows of a Parquet file, with all columns, into the file of their part; else as :func:`cut`."""
+    found, count = Halves(), Counter[Part]()
+    parts = bytearray()  # a byte for each row up to the last document: its part, 0 for none
+    with closing(spooled(entry, shard)) as spool:
+        for doc in of_rows(entry, spool, Fields(text=text_field)):
+            if isinstance(doc, Lost):
+                found.lines += doc.documents
+                found.kind = doc.reason.removeprefix("broken: ")
+            elif doc.unit is None or not doc.unit.raw:
+                found.lines += 1
+            else:
+                part = part_of(doc.digest)
+                count[part] += 1
+                parts.extend(bytes(doc.line + 1 - len(parts)))
+                parts[doc.line] = CODES[part]
+        for part in sorted(count):
+            with closing(cast("BinaryIO", tempfile.TemporaryFile())) as out:
+                keep_rows(entry.path, spool, out, partial(_is_in, parts, CODES[part]))
+                found.made.append(_kept(store, entry.path, part, out, count[part]))
+    return found
+
+
+def _is_in(parts: bytearray, code: int, row: int) -> bool:
+    return row < len(parts) and parts[row] == code
 
 
 def _kept(store: ObjectStore, path: str, part: Part, file: BinaryIO, count: int) -> Half:
