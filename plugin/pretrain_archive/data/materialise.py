@@ -95,8 +95,21 @@ def _wanted(store: ObjectStore, snapshot: SnapshotCreated, split: SplitCreated) 
         files = read_entries(stream)
         for entry in entries:
             # Files of the snapshot stand in its order; halves of a list between them are in no manifest.
-            pinned = None if _is_half(entry) else next((f for f in files if f.path == entry.path), None)
-            yield Wanted(entry, pinned.version if pinned else None)
+            if _is_half(entry):
+                yield Wanted(entry)
+            elif (pinned := next((f for f in files if f.path == entry.path), None)) is not None:
+                yield Wanted(entry, pinned.version)
+            else:
+                raise _not_in(snapshot, entry)
+
+
+def _not_in(snapshot: SnapshotCreated, entry: SplitEntry) -> ArchiveError:
+    """The error for a document without a place in the manifest: nothing would say at which version to read it."""
+    return ArchiveError(
+        f"document {entry.path}: stands in the split, and not in the manifest of {snapshot.name}@{snapshot.version}, "
+        "or not in its order.",
+        hint="Split this snapshot anew.",
+    )
 
 
 def _is_half(entry: SplitEntry) -> bool:

@@ -165,6 +165,20 @@ def test_changed_bytes_never_reach_training(files, snap, split, tmp_path):
     assert [] == list((tmp_path / "work").iterdir())
 
 
+def test_the_split_of_another_snapshot_is_refused(files, snap, split, tmp_path):
+    """A document that the manifest does not list is not read, though it lies in the source: nothing pins its state."""
+    root = write_tree(tmp_path / "in", {b"%c" % (97 + n): b"%d words\n" % n for n in range(20)})
+    made = split(files, snap(files, root, mode="reference"), validation_fraction=0.4)
+    (root / "a").rename(tmp_path / "a")
+    other = snap(files, root, mode="reference")
+    (tmp_path / "a").rename(root / "a")
+
+    with pytest.raises(
+        ArchiveError, match="document a: stands in the split, and not in the manifest of corpus@2"
+    ):
+        materialise(files, other, made, tmp_path / "work")
+
+
 def test_a_changed_split_list_is_refused(files, snap, split, tmp_path):
     """A list that is not what its digest says cannot be read."""
     made = split(files, snap(files, write_tree(tmp_path / "in", DOCUMENTS)))
