@@ -98,7 +98,7 @@ def checked(data, engine: str) -> QualityResult:
         limits=limits,
         quality=quality,
         suite_file=data / "suite.toml",
-        work=data / engine,
+        work=data / f"{engine} [1]{{2}}*?",
     )
 
 

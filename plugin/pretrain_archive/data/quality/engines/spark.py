@@ -9,6 +9,7 @@ duplicates are searched in the same sketch files by the driver, in memory that a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,7 +105,7 @@ def _frame(spark: SparkSession, found: Scan) -> DataFrame:
     """The statistics of all documents, each with its number: the ordinal of its job, then its row."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    files = [str(found.folder / f"{name}.parquet") for name in found.names]
+    files = [_literal(found.folder / f"{name}.parquet") for name in found.names]
     if not files:
         return spark.createDataFrame(
             [], "path string, domain string, bytes long, tokens long, sha256 binary, number long"
@@ -119,6 +120,11 @@ def _frame(spark: SparkSession, found: Scan) -> DataFrame:
     numbered = read.join(F.broadcast(ordinals), "file")
     number = F.shiftleft(F.col("ordinal"), ROW_BITS) + F.col("row")
     return numbered.withColumn(NUMBER, number).drop("file", "row", "ordinal")
+
+
+def _literal(path: Path) -> str:
+    """A path for Spark, which takes what is not escaped for a pattern."""
+    return re.sub(r"([][{}*?\\])", r"\\\1", str(path))
 
 
 def _exact(frame: DataFrame, documents: Documents, examples: Examples) -> DataFrame:
@@ -177,7 +183,7 @@ def _marked(
 
     file = work / f"{name}.parquet"
     pq.write_table(pa.table({NUMBER: pa.array(list(numbers), pa.int64())}), file)
-    marks = spark.read.parquet(str(file)).withColumn(name, F.lit(1))
+    marks = spark.read.parquet(_literal(file)).withColumn(name, F.lit(1))
     return frame.join(marks, NUMBER, "left").fillna({name: 0})
 
 
