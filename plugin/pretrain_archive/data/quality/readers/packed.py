@@ -7,13 +7,13 @@ that contradicts itself (a wrong checksum) the last block is not handed out.
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.readers.base import DamagedError
+from pretrain_archive.data.quality.readers.blocks import stream_of
 
 BOMB_RATIO = 250
 """A stream that grows by more is a bomb. Logs and tables reach 20 to 50; deflate can do 1030, zstd far more."""
@@ -32,29 +32,7 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 def unpacked(kind: str, stream: BinaryIO) -> BinaryIO:
     """The unpacked bytes of a ``gzip`` or ``zstd`` stream; reading raises :class:`DamagedError`."""
     blocks = _gzip(stream) if kind == "gzip" else _zstd(stream)
-    return cast("BinaryIO", io.BufferedReader(_Blocks(blocks), buffer_size=BLOCK))
-
-
-class _Blocks(io.RawIOBase):
-    """Blocks as a stream."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
+    return stream_of(blocks)
 
 
 class _Source:

@@ -9,7 +9,6 @@ unpickles is its parent's.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -19,11 +18,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.documents import read_stream
 from pretrain_archive.data.quality.readers.base import Broken
+from pretrain_archive.data.quality.readers.blocks import stream_of
 from pretrain_archive.data.quality.scanning.chunk import Chunk
 from pretrain_archive.data.quality.scanning.plan import Measures
 
@@ -57,33 +56,11 @@ def run_task(
             reason = "its reader crashed on it, twice"
             chunk.add([Broken(path=path, line=0, reason=reason, kind="crash")])
         else:
-            stream = cast("BinaryIO", io.BufferedReader(_Feed(blocks), buffer_size=BLOCK))
+            stream = stream_of(blocks)
             chunk.add(read_stream(path, stream, fields=task.measures.fields))
         for _ in blocks:
             pass
     return chunk.close()
-
-
-class _Feed(io.RawIOBase):
-    """Blocks as a stream that cannot seek."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks = blocks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = memoryview(block)
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
-        return count
 
 
 def main() -> None:
