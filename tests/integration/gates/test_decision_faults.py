@@ -71,7 +71,7 @@ def decisions(line: Line) -> int:
 
 @pytest.mark.requirement("R005")
 def test_decision_is_whole_and_once(asked: Line, tmp_path: Path) -> None:
-    """At any kind of file syscall, killed, EIO and ENOSPC: no decision or one before the retry, exactly one after it."""
+    """At file syscalls of each kind, killed, EIO, ENOSPC: no decision or one before the retry, exactly one after it."""
     first = copy_of(asked, tmp_path / "observed")
     touched = lambda line: [line.folder / "ledger.db", line.folder / "ledger.db-journal", line.folder]  # noqa: E731
     seen = faults.observe(decide(first), paths=touched(first))
