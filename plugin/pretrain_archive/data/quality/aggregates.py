@@ -211,15 +211,19 @@ def _domains(table: pa.Table, made: Summary) -> None:
 
 
 def _sensitive(table: pa.Table, made: Summary) -> None:
-    """Findings and documents per kind, and documents per group of kinds."""
+    """Findings and documents per kind, and documents per group of kinds.
+
+    A document that could not be searched (too long to be held) counts in each group as one that holds something:
+    what was not looked at is never a pass.
+    """
     import numpy as np  # noqa: PLC0415
 
     holds = {}
     for name in table.column_names:
         if name.startswith(SENSITIVE):
-            kind, values = name.removeprefix(SENSITIVE), np.nan_to_num(numbers(table, name))
-            holds[kind] = values > 0
-            made.sensitive[kind] = [int(values.sum()), int(holds[kind].sum())]
+            kind, values = name.removeprefix(SENSITIVE), numbers(table, name)
+            holds[kind] = np.isnan(values) | (values > 0)
+            made.sensitive[kind] = [int(np.nansum(values)), int((values > 0).sum())]
     for group, kinds in GROUPS.items():
         if measured := [holds[kind] for kind in kinds if kind in holds]:
             made.exposed[group] = [int(np.any(measured, axis=0).sum())]

@@ -319,6 +319,17 @@ def test_parts_add_up_to_the_whole():
     assert 1000 == sum(whole.histograms["bytes"]) == sum(whole.histograms["alphabetic_ratio"])
 
 
+@pytest.mark.case("Q07")
+def test_a_document_that_was_not_searched_is_no_clean_one():
+    """What was too long to be searched has no counts: it is no finding, and its share is held against the limit."""
+    searched = {"sensitive_secret": [0, None, 0], "sensitive_email": [2, None, 0]}
+    table = pa.table({"domain": ["."] * 3, "path": ["a", "b", "c"], "bytes": [9, 1 << 27, 9], **searched})
+    found = summarise(table, Plan(thresholds=(), rules=(), columns=frozenset(table.column_names)))
+
+    assert {"secret": [0, 0], "email": [2, 1]} == found.sensitive
+    assert {"secrets": [1], "personal_data": [2]} == found.exposed
+
+
 def test_histograms_tell_what_is_missing():
     """Bins by powers of two and by twentieths; missing and infinite values are counted beside them."""
     sizes = histogram(np.array([0, 1, 2, 3, 4, 1e300, np.nan, np.inf]), "size")
