@@ -30,7 +30,8 @@ EXAMPLES: Final = 20
 MOST_GRAMS: Final = 1 << 26
 """N-grams of items that are held, about 2.5 GiB; a benchmark has far fewer, a corpus has more."""
 _SIEVE_BITS = 22
-_ASCII_LOWER = bytes(range(256)).lower()
+# Every character that is a blank of a text becomes one of bytes: these four are none to bytes.split.
+_ASCII_LOWER = bytes(range(256)).lower().translate(bytes.maketrans(b"\x1c\x1d\x1e\x1f", b"    "))
 _ASCII_PUNCTUATION = bytes(byte for byte in range(128) if unicodedata.category(chr(byte))[0] in "PS")
 
 

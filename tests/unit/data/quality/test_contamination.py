@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pretrain_archive.data.quality.contamination import Grams, ItemGrams, words_only
@@ -101,6 +101,7 @@ def test_items_come_first():
 
 
 @given(st.text(max_size=30))
+@example("a\x1fb\x1cC")
 def test_form_of_ascii_is_the_general_form(plain):
     """The fast form of ASCII texts has the same words as the general one."""
     assert words_only(plain).split() == words_only("é " + plain).split()[1:]
