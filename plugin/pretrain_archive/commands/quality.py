@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pretrain_archive.data.quality.suite import Limits
     from pretrain_archive.domain.policy import Quality
 
+NAMED = 10
+"""How many units that could not be read the answer for a person names; a report names more."""
+
 app = typer.Typer(help="Check the quality of data.")
 
 
@@ -163,7 +166,23 @@ def _lines(found: QualityResult) -> list[str]:
         word = f"passed, with advice: {', '.join(payload.warnings)}"
     if left := [name for name in found.report["not_checked"] if name not in {gate["name"] for gate in gates}]:
         lines.append(f"not checked: {plain(', '.join(left))}")
-    return [*lines, counts, plain(f"{word}  {payload.reason}".rstrip())]
+    return [*lines, *_broken(found), counts, plain(f"{word}  {payload.reason}".rstrip())]
+
+
+def _broken(found: QualityResult) -> list[str]:
+    """Where the first files, lines and rows are that could not be read, and why."""
+    broken = found.report["examples"].get("format_errors", [])
+    lines = [
+        plain(
+            f"not read: {unit['file']}"
+            + (f" line {unit['line']}" if unit["line"] else "")
+            + f": {unit['reason']}"
+        )
+        for unit in broken[:NAMED]
+    ]
+    if (more := found.report["format_errors"] - len(lines)) > 0:
+        lines.append(f"not read: {more} more; --json and --report FILE tell where")
+    return lines
 
 
 def _state(gate: dict[str, Any]) -> str:

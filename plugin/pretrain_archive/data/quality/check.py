@@ -58,10 +58,10 @@ class QualityResult:
     subject: Ref | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What ``quality check`` prints."""
+        """What ``quality check`` prints; ``examples`` locate what was found, a bounded number of each kind."""
         names = ("passed", "reason", "snapshot", "documents", "exact_duplicates", "near_duplicates", "gates")
         fields = self.payload.to_json()
-        more = ("empty_documents", "format_errors", "not_read", "not_checked", "warnings")
+        more = ("empty_documents", "format_errors", "not_read", "not_checked", "warnings", "examples")
         return {name: fields[name] for name in names} | {name: self.report[name] for name in more}
 
 
