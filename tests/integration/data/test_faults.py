@@ -23,6 +23,8 @@ from pretrain_archive.domain.records import Origin
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.storage.factory import open_store
 
+pytestmark = pytest.mark.forks
+
 FILES = numbered(AWKWARD_NAMES) | {b"large.bin": os.urandom(3_000_000)}
 ROOT = Path(__file__).parents[3]
 STEP = Origin(dag_id="pretraining_reference", dag_run_id="manual", task_id="snapshot")

@@ -15,6 +15,8 @@ from pretrain_archive.gates.answers import take_answer
 from pretrain_archive.gates.judging import Answer
 from pretrain_archive.ledger.audit import audit
 
+pytestmark = pytest.mark.forks
+
 MOMENT = "2026-11-29T12:00:00.000000Z"
 
 

@@ -12,6 +12,8 @@ from tests.support.ledgers import Place, draft, edge
 
 from pretrain_archive.ledger.anchors import FileAnchor
 
+pytestmark = pytest.mark.forks
+
 EARLIER = 3
 
 

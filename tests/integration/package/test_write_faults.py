@@ -18,6 +18,8 @@ from pretrain_archive.package.verify import parse_key, verify
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.storage.files import FileStore
 
+pytestmark = pytest.mark.forks
+
 
 def prepare(folder: Path) -> str:
     """A seeded run on a real SQLite ledger in ``folder``."""
