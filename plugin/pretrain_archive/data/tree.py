@@ -185,7 +185,7 @@ Named = tuple[bytes, os.DirEntry[bytes]]
 def _marked(found: os.stat_result, listed: Listed) -> bool:
     """Whether a file still has its mark, or its :func:`portable` one."""
     mark = _mark(found)
-    return listed.mark in (mark, mark[1:])
+    return listed.mark == mark or listed.mark == mark[1:]
 
 
 def portable(listed: Listed) -> Listed:
