@@ -24,6 +24,9 @@ from pretrain_archive.domain.identity import path_to_text
 SMALL = 1 << 18
 """Files up to so many bytes are read at once."""
 
+TINY = 1 << 14
+"""Files up to so many bytes cost more Python than hashing: threads would only wait for each other."""
+
 TICK_NS = 20_000_000
 """Kernels stamp files by a clock that moves every 1 to 10 ms: two writes within a tick may carry one stamp."""
 
@@ -112,8 +115,11 @@ def hash_all(
         for batch in batches(listing, files=BATCH_FILES if local else REMOTE_FILES):
             yield batch, [stamps.known(listed) if stamps else None for listed in batch]
 
+    def tiny(job: tuple[list[Listed], list[Entry | None]]) -> bool:
+        return local and each is None and max(listed.size for listed in job[0]) <= TINY
+
     threads = workers() if local else REMOTE_THREADS
-    for pairs, known in in_order(work, jobs(), threads=threads):
+    for pairs, known in in_order(work, jobs(), threads=threads, here=tiny):
         if stamps is not None:
             stamps.note(pairs, known)
         yield pairs

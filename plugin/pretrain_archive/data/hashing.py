@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import BinaryIO, Protocol, TypeVar, runtime_checkable
 
 BLOCK = 1 << 20
@@ -68,20 +69,37 @@ def workers() -> int:
 
 
 def in_order(
-    work: Callable[[Job], Answer], jobs: Iterable[Job], *, threads: int | None = None
+    work: Callable[[Job], Answer],
+    jobs: Iterable[Job],
+    *,
+    threads: int | None = None,
+    here: Callable[[Job], bool] | None = None,
 ) -> Iterator[Answer]:
-    """Yield ``work(job)`` for each job in the given order, some jobs ahead on threads."""
+    """Yield ``work(job)`` for each job in the given order, some jobs ahead on threads.
+
+    Jobs of which ``here`` is true are done by the calling thread when their turn comes: what is mostly Python gains
+    nothing from threads and makes all of them wait for each other.
+    """
     count = threads or workers()
-    pending: deque[Future[Answer]] = deque()
+    pending: deque[Callable[[], Answer]] = deque()
+    futures: deque[Future[Answer]] = deque()
     with ThreadPoolExecutor(count) as pool:
         try:
             for job in jobs:
-                pending.append(pool.submit(work, job))
+                if here is not None and here(job):
+                    pending.append(partial(work, job))
+                else:
+                    futures.append(pool.submit(work, job))
+                    pending.append(_next_of(futures))
                 # Enough jobs ahead that small files beside a large one keep the other cores busy.
-                if len(pending) >= 32 * count:
-                    yield pending.popleft().result()
+                if not futures or len(pending) >= 32 * count:
+                    yield pending.popleft()()
             while pending:
-                yield pending.popleft().result()
+                yield pending.popleft()()
         finally:
-            for future in pending:
+            for future in futures:
                 future.cancel()
+
+
+def _next_of(futures: deque[Future[Answer]]) -> Callable[[], Answer]:
+    return lambda: futures.popleft().result()
