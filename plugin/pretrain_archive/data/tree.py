@@ -179,6 +179,9 @@ def _mark(found: os.stat_result) -> Mark:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
+_KIND = 0o170000
+"""The bits of a mode that tell a file from a folder or link (S_IFMT)."""
+
 Named = tuple[bytes, os.DirEntry[bytes]]
 
 
@@ -200,15 +203,16 @@ def _walk(root: bytes, below: bytes, chosen: Filter) -> Iterator[Listed]:
     open_folders: list[tuple[bytes, Iterator[Named]]] = [(below, _scanned(root, below))]
     while open_folders:
         above, entries = open_folders[-1]
-        name, entry = next(entries, (b"", None))
-        path = above + name
-        if entry is None:
+        for name, entry in entries:
+            path = above + name
+            if name.endswith(b"/"):
+                if chosen.enters(path[:-1]):
+                    open_folders.append((path, _scanned(root, path)))
+                    break
+            elif chosen.takes(path):
+                yield _listed(entry, path)
+        else:
             open_folders.pop()
-        elif name.endswith(b"/"):
-            if chosen.enters(path[:-1]):
-                open_folders.append((path, _scanned(root, path)))
-        elif chosen.takes(path):
-            yield _listed(entry, path)
 
 
 def _scanned(root: bytes, below: bytes) -> Iterator[Named]:
@@ -224,16 +228,17 @@ def _scanned(root: bytes, below: bytes) -> Iterator[Named]:
 def _listed(entry: os.DirEntry[bytes], path: bytes) -> Listed:
     try:
         found = entry.stat(follow_symlinks=False)
-        if stat.S_ISLNK(found.st_mode):
+        kind = found.st_mode & _KIND
+        if kind == stat.S_IFREG:
+            return Listed(path, found.st_size, _mark(found))
+        if kind == stat.S_IFLNK:
             return Listed(path, found.st_size, _mark(found), os.readlink(entry.path))
     except OSError as error:
         raise unreadable(entry.path, error) from error
-    if not stat.S_ISREG(found.st_mode):
-        raise SourceError(
-            f"source file {path_to_text(path)}: is a pipe, socket or device, expected a regular file.",
-            hint="Remove it or exclude it by a pattern.",
-        )
-    return Listed(path, found.st_size, _mark(found))
+    raise SourceError(
+        f"source file {path_to_text(path)}: is a pipe, socket or device, expected a regular file.",
+        hint="Remove it or exclude it by a pattern.",
+    )
 
 
 def changed(path: bytes) -> SourceChangedError:
