@@ -7,7 +7,23 @@ from typing import TYPE_CHECKING, Any
 from pretrain_archive_operators.base import ArchiveOperator
 
 if TYPE_CHECKING:
+    from pretrain_archive.domain.kinds import SnapshotCreated, SplitCreated
     from pretrain_archive.services.caller import Caller
+
+
+def summary(made: SnapshotCreated, split: SplitCreated | None) -> dict[str, Any]:
+    """What a task that made a version, whole or from parts, hands on; None for a split that comes later."""
+    return {
+        "name": made.name,
+        "version": made.version,
+        "manifest_digest": made.manifest_digest,
+        "file_count": made.file_count,
+        "total_bytes": made.total_bytes,
+        "unchanged": made.unchanged,
+        "split_digest": split.split_digest if split else None,
+        "train_documents": split.train_documents if split else None,
+        "validation_documents": split.validation_documents if split else None,
+    }
 
 
 class DataSnapshotOperator(ArchiveOperator):
@@ -26,14 +42,4 @@ class DataSnapshotOperator(ArchiveOperator):
             f"{made.name}@{made.version}: {made.file_count:,} files, {made.total_bytes:,} bytes, {made.manifest_digest}"
             f"{', unchanged' if made.unchanged else ''}"
         )
-        return {
-            "name": made.name,
-            "version": made.version,
-            "manifest_digest": made.manifest_digest,
-            "file_count": made.file_count,
-            "total_bytes": made.total_bytes,
-            "unchanged": made.unchanged,
-            "split_digest": split.split_digest if split else None,
-            "train_documents": split.train_documents if split else None,
-            "validation_documents": split.validation_documents if split else None,
-        }
+        return summary(made, split)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive_operators.base import ArchiveOperator
+from pretrain_archive_operators.data_snapshot import summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -129,14 +130,4 @@ class SnapshotMergeOperator(ArchiveOperator):
         from pretrain_archive.services.snapshotting import merge  # noqa: PLC0415 (heavy)
 
         made, split = merge(self.ledger, self.store, caller, str(self.plan))
-        return {
-            "name": made.name,
-            "version": made.version,
-            "manifest_digest": made.manifest_digest,
-            "file_count": made.file_count,
-            "total_bytes": made.total_bytes,
-            "unchanged": made.unchanged,
-            "split_digest": split.split_digest if split else None,
-            "train_documents": split.train_documents if split else None,
-            "validation_documents": split.validation_documents if split else None,
-        }
+        return summary(made, split)
