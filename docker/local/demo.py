@@ -48,7 +48,7 @@ CONF = {
 REASONS = {
     "prepare_gate": "Source, licence and quality report are in order; the budget is a few CPU minutes.",
     "run_gate": "One attempt, the loss fell steadily, the checkpoints are verified.",
-    "close_gate": "The candidate beats both baselines; register it for research.",
+    "close_gate": "The candidate beats every baseline; register it for research.",
 }
 """What bob writes; a reason is required at every gate."""
 
