@@ -16,6 +16,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from pretrain_archive.domain.errors import PolicyError
+from pretrain_archive.domain.policy_compute import Compute, Cost, Exploration
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order
 
 ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
@@ -37,12 +38,16 @@ class People(_Part):
 
 
 class Approvers(_Part):
-    """Who may answer each gate, and plans of the clean-up."""
+    """Who may answer each gate, and plans of the clean-up.
+
+    ``review`` answers after a stop; empty, those of the run gate do.
+    """
 
     prepare: list[str] = Field(min_length=1)
     run: list[str] = Field(min_length=1)
     close: list[str] = Field(min_length=1)
     retention: list[str] = Field(min_length=1)
+    review: list[str] = []
     label_reviewers: list[str] = []
 
 
@@ -198,6 +203,9 @@ class Policy(_Part):
     data: Data
     quotas: Quotas
     environment: Environment = Environment()
+    compute: Compute = Compute()
+    exploration: Exploration | None = None
+    cost: Cost = Cost()
 
     @model_validator(mode="after")
     def _reviewers_are_named(self) -> Self:
@@ -209,7 +217,9 @@ class Policy(_Part):
         return self
 
     def approvers_of(self, gate: str) -> list[str]:
-        """User names that may answer ``gate`` (prepare, run, close, retention or label_reviewers)."""
+        """User names that may answer ``gate`` (prepare, review, run, close, retention or label_reviewers)."""
+        if gate == "review" and not self.approvers.review:
+            return list(self.approvers.run)
         return list(getattr(self.approvers, gate))
 
 

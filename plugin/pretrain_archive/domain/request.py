@@ -56,7 +56,9 @@ class RunRequest(BaseModel):
     # resources
     accelerator: str = "none"
     accelerators: int = Field(ge=0, le=100_000, default=0)
+    nodes: int = Field(ge=1, le=10_000, default=1)
     budget_minutes: float = Field(gt=0, le=1_000_000)
+    scope: Literal["full", "exploration"] = "full"
     # checkpoints
     checkpoint_every: int = Field(ge=1)
     # stop conditions
@@ -128,6 +130,7 @@ class RunRequest(BaseModel):
             accelerators=self.accelerators,
             minutes=self.budget_minutes,
             owner=policy.people.budget_owner,
+            nodes=self.nodes,
         )
 
     def stop_conditions(self) -> StopConditions:

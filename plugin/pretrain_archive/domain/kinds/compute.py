@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pretrain_archive.domain.kinds.base import Digest, Payload
+from pretrain_archive.domain.kinds.cluster import ExitClass
 
 
 class Budget(Payload):
@@ -17,6 +18,7 @@ class Budget(Payload):
     accelerators: int = Field(ge=0, default=0)
     minutes: float = Field(gt=0)
     owner: str
+    nodes: int = Field(ge=1, default=1)
 
 
 class StopConditions(Payload):
@@ -87,6 +89,7 @@ class LaunchIntended(Payload):
     checkpoint_size: int
     checkpoint_root: str
     signer: str
+    scope: Literal["full", "exploration"] = "full"
 
 
 class AttemptStarted(Payload):
@@ -102,7 +105,10 @@ class AttemptStarted(Payload):
 
 
 class AttemptEnded(Payload):
-    """How an attempt ended. ``completed`` needs exit code 0 *and* the program's end marker."""
+    """How an attempt ended. ``completed`` needs exit code 0 *and* the program's end marker.
+
+    ``counted`` False means that the end does not use up one of the run's attempts: it was preempted.
+    """
 
     attempt: int
     state: Literal["completed", "failed", "stopped", "interrupted", "lost"]
@@ -120,6 +126,8 @@ class AttemptEnded(Payload):
     max_rss_bytes: int | None = None
     log_uri: str | None = None
     log_digest: Digest | None = None
+    exit_class: ExitClass | None = None
+    counted: bool = True
 
 
 class MetricPoint(Payload):
@@ -155,7 +163,15 @@ class StopFired(Payload):
 
     attempt: int
     rule: Literal[
-        "wall_time", "budget", "nan_loss", "divergence", "no_progress", "evidence", "repeated_failure"
+        "wall_time",
+        "budget",
+        "nan_loss",
+        "divergence",
+        "no_progress",
+        "evidence",
+        "repeated_failure",
+        "data_anomaly",
+        "drift",
     ]
     observed: str
     limit: str

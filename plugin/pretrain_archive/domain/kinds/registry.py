@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pretrain_archive.domain.kinds import artifact, compute, data, gates, labels
+from pretrain_archive.domain.kinds import artifact, cluster, compute, data, gates, labels
 from pretrain_archive.domain.kinds.base import Payload
 from pretrain_archive.domain.records import Record, Track
 
@@ -55,6 +55,13 @@ KINDS: dict[str, Kind] = {
     "metrics.recorded": Kind(model=compute.MetricsRecorded, track=Track.COMPUTE),
     "event.recorded": Kind(model=compute.EventRecorded, track=Track.COMPUTE),
     "stop.fired": Kind(model=compute.StopFired, track=Track.COMPUTE),
+    "job.created": Kind(model=cluster.JobCreated, track=Track.COMPUTE),
+    "job.removed": Kind(model=cluster.JobRemoved, track=Track.COMPUTE),
+    "wait.observed": Kind(model=cluster.WaitObserved, track=Track.COMPUTE),
+    "member.observed": Kind(model=cluster.MemberObserved, track=Track.COMPUTE),
+    "change.recorded": Kind(model=cluster.ChangeRecorded, track=Track.COMPUTE),
+    "attempt.reconciled": Kind(model=cluster.AttemptReconciled, track=Track.COMPUTE),
+    "drill.filed": Kind(model=cluster.DrillFiled, track=Track.COMPUTE),
     "checkpoint.registered": Kind(model=artifact.CheckpointRegistered, track=Track.ARTIFACT),
     "checkpoint.refused": Kind(model=artifact.CheckpointRefused, track=Track.ARTIFACT),
     "evaluation.reported": Kind(model=artifact.EvaluationReported, track=Track.ARTIFACT),
