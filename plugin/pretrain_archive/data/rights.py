@@ -53,6 +53,19 @@ def read_licence(text: str) -> Licence:
     return Licence(text=CONTRACT + words, spdx=None)
 
 
+def stated_licence(text: str) -> Licence:
+    """:func:`read_licence` of what a person typed; one word that is no SPDX id is refused: it is a slip of the pen.
+
+    ``Apache2`` would else be kept as a contract of that name. A contract with such a name is written
+    ``contract: C-2024-17``.
+    """
+    licence = read_licence(text)
+    if licence.spdx is None and re.fullmatch(r"[A-Za-z0-9.+_-]+", text.strip()):
+        hint = "Write an id of the SPDX list, such as Apache-2.0, or 'contract: ' and the contract's name."
+        raise InputError("licence", text.strip(), "is no SPDX id, and one word names no contract", hint=hint)
+    return licence
+
+
 def _canonical(given: str) -> str | None:
     from packaging.licenses import (  # noqa: PLC0415 - its lists are large, and most callers have no licence to read
         InvalidLicenseExpression,

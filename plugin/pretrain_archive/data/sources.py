@@ -22,7 +22,7 @@ from pretrain_archive import config
 from pretrain_archive.data.buckets import SPELLING, Address, BucketTree
 from pretrain_archive.data.globs import Filter
 from pretrain_archive.data.licences import file_digest, object_digest
-from pretrain_archive.data.rights import Licence, moment, read_licence, words
+from pretrain_archive.data.rights import Licence, moment, read_licence, stated_licence, words
 from pretrain_archive.data.tree import FolderTree, Place, Tree, tree_of
 from pretrain_archive.domain.errors import InputError, SourceError
 from pretrain_archive.domain.identity import Ref, path_to_text
@@ -189,7 +189,7 @@ def _licence(source: ResolvedSource, given: str) -> Licence:
             hint="Leave it empty.",
         )
     hint = "Name the licence (an SPDX id such as CC-BY-4.0), or the contract that allows the use."
-    return read_licence(source.licence or _given("licence", given, hint))
+    return read_licence(source.licence) if source.licence else stated_licence(_given("licence", given, hint))
 
 
 def _path_of(uri: str) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretrain_archive.data.rights import CONTRACT, Licence, moment, read_licence
+from pretrain_archive.data.rights import CONTRACT, Licence, moment, read_licence, stated_licence
 from pretrain_archive.domain.errors import InputError
 
 
@@ -80,3 +80,25 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
         moment("collected", text)
 
     assert "2026-11-29T10:00:00Z" in error.value.hint
+
+
+@pytest.mark.requirement("R037")
+@pytest.mark.parametrize("slip", ["Apache2", "CC-BY", "GPLv3", "MlT", "proprietary"])
+def test_one_word_that_is_no_id_is_a_slip(slip: str) -> None:
+    """A mistyped id is refused where it is typed, and not kept as a contract of that name."""
+    with pytest.raises(InputError, match=r"licence: .*no SPDX id"):
+        stated_licence(slip)
+
+
+@pytest.mark.parametrize(
+    ("given_text", "expected"),
+    [
+        pytest.param("apache-2.0", "Apache-2.0", id="an id"),
+        pytest.param("contract: C-2024-17", "contract: C-2024-17", id="said to be a contract"),
+        pytest.param("合同2024-17", "contract: 合同2024-17", id="Chinese needs no blanks"),
+        pytest.param("Contract 7 with X", "contract: Contract 7 with X", id="several words"),
+    ],
+)
+def test_what_is_stated_otherwise_is_kept(given_text: str, expected: str) -> None:
+    """An expression, and a contract that can be told from a slip."""
+    assert expected == stated_licence(given_text).text
