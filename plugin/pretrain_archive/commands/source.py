@@ -93,10 +93,11 @@ def register(  # noqa: PLR0917 - typer passes options by name
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.data.sources import register_source, resolve_source, source_id  # noqa: PLC0415
     from pretrain_archive.domain.source_rights import source_stream  # noqa: PLC0415
+    from pretrain_archive.services.withdrawing import told_of_registration  # noqa: PLC0415
 
-    found, caller = resolve_source(address), _caller("source_register")
+    found, caller, ledger = resolve_source(address), _caller("source_register"), services.open_ledger()
     payload = register_source(
-        services.open_ledger(), source=found, name=name, licence=licence, obtained=obtained,
+        ledger, source=found, name=name, licence=licence, obtained=obtained,
         authorisation=authorisation, usage_scope=usage_scope, origin_class=origin_class, owner=owner,
         responsible=responsible, collected_at=collected_at or None, masking=masking or None,
         applicable_tasks=task or [], access_identity=identity or None,
@@ -104,8 +105,18 @@ def register(  # noqa: PLR0917 - typer passes options by name
         access_granted_at=granted_at or None, access_revoked_at=ends_at or None,
         actor=caller.actor, origin=caller.origin, stream=source_stream(source_id(name.strip(), found.uri)),
     )  # fmt: skip
-    answer(payload.to_json(), [f"{payload.source_id}  {plain(payload.name)}  {plain(payload.licence)}"],
-           as_json=as_json)  # fmt: skip
+    changed, twins = told_of_registration(ledger, payload.source_id)
+    withdrawn = [twin.source_id for twin in twins if twin.withdrawal is not None]
+    document = {**payload.to_json(), "replaces": changed,
+                "same_address": [twin.source_id for twin in twins], "withdrawn_at_this_address": withdrawn}  # fmt: skip
+    lines = [f"{payload.source_id}  {plain(payload.name)}  {plain(payload.licence)}"]
+    lines += [
+        f"  {field}: {plain(str(before))} → {plain(str(now))}" for field, (before, now) in changed.items()
+    ]
+    lines += [
+        f"  data at this address were withdrawn as {plain(source)}: ask its owner" for source in withdrawn
+    ]
+    answer(document, lines, as_json=as_json, code=FINDING if withdrawn else OK)
 
 
 @command(app)

@@ -16,6 +16,7 @@ from pretrain_archive.services.progress import every
 from pretrain_archive.services.quality import quality as quality  # noqa: PLC0414 - a step of the data track
 from pretrain_archive.services.runs import policy_of, request_of, run_of
 from pretrain_archive.services.wiring import own_places, stamps_folder
+from pretrain_archive.services.withdrawing import told_of_registration
 from pretrain_archive.storage.port import ObjectStore
 
 
@@ -27,7 +28,7 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
         return register_pool(ledger, caller, run_uid, request, policy)
     source = resolve_source(request.source)
     refuse_own_places(source.tree, own_places())
-    return register_source(
+    registered = register_source(
         ledger,
         source=source,
         name=request.source_name,
@@ -50,6 +51,11 @@ def register(ledger: Ledger, caller: Caller, run_uid: str) -> SourceRegistered:
         origin=caller.origin,
         stream=run_uid,
     )
+    for twin in told_of_registration(ledger, registered.source_id)[1]:
+        if twin.withdrawal is not None:
+            fact = twin.withdrawal[1]
+            caller.say(f"data at {source.uri} were withdrawn as {twin.name} by {fact.by}: {fact.reason}")
+    return registered
 
 
 def make_snapshot(

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from pretrain_archive.data.rights import moment, words
 from pretrain_archive.domain.errors import AlreadyRecordedError, InputError
@@ -125,6 +126,19 @@ def what_rests_on(ledger: Ledger, source: Standing) -> Touched:
     records = [*snapshots, *_of_runs(ledger, runs)]
     found = touched(source, reached=reached, records=records, truncated=truncated)
     return replace(found, beside=tuple(_beside(ledger, source)))
+
+
+def told_of_registration(ledger: Ledger, source_id: str) -> tuple[dict[str, list[Any]], tuple[Standing, ...]]:
+    """What the newest registration of a source says otherwise than the one before, and other sources at its address.
+
+    The differences are ``field: [before, now]``; empty for a first registration.
+    """
+    source = find_source(ledger, source_id)
+    known = ledger.records(kinds=["source.registered"])
+    facts = [record.payload for record in known if record.payload["source_id"] == source_id]
+    before, now = facts[max(0, len(facts) - 2)], facts[-1]
+    changed = {field: [before.get(field), value] for field, value in now.items() if before.get(field) != value}
+    return changed, tuple(_beside(ledger, source))
 
 
 def _beside(ledger: Ledger, source: Standing) -> Iterator[Standing]:

@@ -185,6 +185,24 @@ def test_a_twin_at_the_same_address_is_told(home: Callable[[], Home], tmp_path: 
     )
 
 
+@pytest.mark.requirement("R037")
+def test_registering_again_tells_what_it_replaces_and_what_was_withdrawn(
+    home: Callable[[], Home], tmp_path: Path
+) -> None:
+    """Other rights under the same name are named, and so is a withdrawal of the same data under another name."""
+    here = home()
+    (tmp_path / "a.txt").write_text("text")
+    where = ("source", "register", str(tmp_path / "a.txt"), *FORM, "--json")
+    first = here.ask(*where, "--name", "one", "--licence", "MIT")
+    again = here.ask(*where, "--name", "one", "--licence", "ISC")
+    here.ask("withdraw", "one", "--reason", "over")
+    other = here.ask(*where, "--name", "two", "--licence", "ISC")
+
+    assert (0, {}) == (first.code, first.document["replaces"])
+    assert (0, ["MIT", "ISC"]) == (again.code, again.document["replaces"]["licence"])
+    assert (1, [first.document["source_id"]]) == (other.code, other.document["withdrawn_at_this_address"])
+
+
 NO_TEXT = "\udcff"
 
 
