@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import Budget, StopConditions
@@ -56,6 +56,7 @@ class JobSpec:
     spent_seconds: float = 0.0
     grace_seconds: float = 2.5
     heartbeat_seconds: float = 5.0
+    scope: Literal["full", "exploration"] = "full"
 
     def __post_init__(self) -> None:
         if not self.run_uid or self.attempt < 1:
