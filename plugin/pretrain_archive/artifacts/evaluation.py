@@ -45,12 +45,15 @@ def record_evaluation(
     expected_definition: Mapping[str, Any] | None = None,
     extra: Supplement | None = None,
     evaluator_digest: str | None = None,
+    seconds: float | None = None,
+    devices: int | None = None,
     ordinal: int = 0,
 ) -> EvaluationReported:
     """Judge ``output`` and record it; return the recorded fact (the first one if the same was recorded).
 
     ``expected_definition`` is what was declared before the launch, where it was; ``extra`` says what a flat
-    output cannot; ``evaluator_digest`` is that of the program that measured. Raises
+    output cannot; ``evaluator_digest`` is that of the program that measured, ``seconds`` and ``devices`` what it
+    took. Raises
     :class:`InputError` for an output that cannot be read and :class:`CheckpointError` if the checkpoint's
     bytes are not the registered ones now: then no number is stored.
     """
@@ -66,7 +69,7 @@ def record_evaluation(
     payload = _payload(
         store, run_uid, checkpoint=checkpoint, raw=raw, reading=reading, rules=rules, flags=flags,
         evaluator_digest=evaluator_digest,
-    )  # fmt: skip
+    ).model_copy(update={"seconds": seconds, "devices": devices})  # fmt: skip
     for known in earlier:
         if known.evaluation_id == payload.evaluation_id:
             return known

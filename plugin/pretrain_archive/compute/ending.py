@@ -10,6 +10,7 @@ from pretrain_archive.compute.log import LogTail
 from pretrain_archive.compute.outcome import Outcome
 from pretrain_archive.compute.seen import Writer
 from pretrain_archive.domain.errors import AlreadyRecordedError, LedgerError
+from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.kinds import AttemptEnded, read_payload
 from pretrain_archive.domain.records import Draft, Record
 
@@ -80,6 +81,8 @@ def ended_payload(attempt: Attempt, outcome: Outcome, ingest: Ingest, tail: LogT
         max_rss_bytes=ended.get("max_rss_bytes"),
         log_uri=tail.path.absolute().as_uri() if tail.path.exists() else None,
         log_digest=tail.digest(),
+        began_at=format_time(seen.first_at) if seen.first_at else None,
+        ended_at=format_time(seen.last_at) if seen.last_at else None,
     )
 
 

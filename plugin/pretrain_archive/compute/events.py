@@ -169,13 +169,18 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckpointEvent:
-    """The program says that a checkpoint is complete in ``path``. Whether that is so is checked elsewhere."""
+    """The program says that a checkpoint is complete in ``path``. Whether that is so is checked elsewhere.
+
+    ``seconds`` is how long training stood still for it, ``at`` when it was complete, by the program's clock.
+    """
 
     position: int
     attempt: int
     path: str
     step: int
     tokens: int | None = None
+    seconds: float | None = None
+    at: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -225,6 +230,8 @@ def read_event(line: Line, *, attempt: int) -> Iterator[ProgramEvent]:
                 path=path,
                 step=cast("int", step),
                 tokens=step_of(data.get("tokens")),
+                seconds=_duration(data.get("seconds")),
+                at=_at(data),
             )
         else:
             yield Unusable(position=line.position, problem="checkpoint without a path")
@@ -258,6 +265,12 @@ def _data_read(position: int, data: Mapping[str, Any], step: int) -> Iterator[Pr
         value = number_of(data.get(key))
         if value is not None:
             yield Metric(position=position, name=f"data_read_{key}", step=step, value=value, at=_at(data))
+
+
+def _duration(value: Any) -> float | None:
+    """Seconds as a program reports them; what is negative or not finite says nothing."""
+    seconds = number_of(value)
+    return seconds if seconds is not None and math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _at(data: Mapping[str, Any]) -> str | None:

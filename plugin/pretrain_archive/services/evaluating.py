@@ -16,6 +16,7 @@ from pretrain_archive.artifacts.evaluation import record_evaluation
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.artifacts.rules import rules_of
 from pretrain_archive.artifacts.verification import newest_verified
+from pretrain_archive.compute.events import Place, number_of, read_lines
 from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
 from pretrain_archive.domain.errors import ArchiveError, RefusedError
 from pretrain_archive.domain.kinds import (
@@ -34,6 +35,7 @@ from pretrain_archive.services.laying import lay_out
 from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore
 
+STATUS = "status.jsonl"
 LOG_TAIL = 4000
 MOST_NAMED = 5
 
@@ -66,10 +68,11 @@ def evaluate(
         output = _run_program(
             view, store, caller, checkpoint=folder, scratch=Path(scratch), work=work, hold=hold
         )
+        seconds, devices = _took(Path(scratch) / STATUS)
         report = record_evaluation(
             ledger, store, run_uid=run_uid, checkpoint=checkpoint, output=output,
             rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
-            evaluator_digest=evaluator_digest,
+            evaluator_digest=evaluator_digest, seconds=seconds, devices=devices,
         )  # fmt: skip
     return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
 
@@ -112,6 +115,15 @@ def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegist
     return named[-1], folder
 
 
+def _took(status: Path) -> tuple[float | None, int | None]:
+    """How long the program ran and how many accelerators it saw, as its wrapper wrote; None is unrecorded."""
+    lines, _ = read_lines(status, Place(), final=True)
+    facts = {line.data.get("status"): line.data for line in lines if line.data}
+    seconds = number_of(facts.get("ended", {}).get("seconds"))
+    seen = (facts.get("environment", {}).get("environment") or {}).get("accelerators")
+    return seconds, len(seen) if isinstance(seen, list) else None
+
+
 def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None:
     """Record every evaluated checkpoint as kept or dropped; return the kept one."""
     kept: CandidateNamed | None = None
@@ -135,7 +147,7 @@ def _run_program(
     command = resolve_command(config.evaluate_command, field="evaluate_command")
     (scratch / "config.json").write_text(json.dumps(config.configuration))
     manifest = lay_out(store, caller, snapshot_of(view), split, work / "data")
-    output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / "status.jsonl"
+    output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / STATUS
     allowed = {*INHERITED, *policy_of(view).environment.allowed_variables}
     environment = {k: v for k, v in os.environ.items() if k in allowed or k.startswith(INHERITED_PREFIXES)}
     environment |= {

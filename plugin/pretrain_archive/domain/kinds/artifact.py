@@ -73,7 +73,8 @@ class Baseline(Payload):
 class EvaluationReported(Payload):
     """Metrics of one checkpoint on one data set with its baselines and flags (R117–R121).
 
-    ``evaluator_digest`` is that of the program that measured, as it stood when it ran.
+    ``evaluator_digest`` is that of the program that measured, as it stood when it ran; ``seconds`` is how long it
+    ran, ``devices`` how many accelerators it saw.
     """
 
     evaluation_id: str
@@ -91,6 +92,8 @@ class EvaluationReported(Payload):
     report_uri: str
     report_digest: Digest
     evaluator_digest: Digest | None = None
+    seconds: float | None = None
+    devices: int | None = None
 
 
 class CandidateNamed(Payload):

@@ -71,13 +71,18 @@ class EnvironmentDeclared(Payload):
 
 
 class EnvironmentObserved(Payload):
-    """What the wrapper found inside a worker; ``differences`` against the declared one."""
+    """What the wrapper found inside a worker; ``differences`` against the declared one.
+
+    ``since_previous`` are differences from what the same worker was before: at the start of the attempt before, or
+    earlier in this one. None: there is nothing to compare with.
+    """
 
     moment: Literal["start", "resume", "end"]
     worker: int = 0
     environment: dict[str, Any]
     environment_digest: Digest
     differences: list[dict[str, Any]] = []
+    since_previous: list[dict[str, Any]] | None = None
 
 
 class LaunchIntended(Payload):
@@ -107,7 +112,8 @@ class AttemptStarted(Payload):
 class AttemptEnded(Payload):
     """How an attempt ended. ``completed`` needs exit code 0 *and* the program's end marker.
 
-    ``counted`` False means that the end does not use up one of the run's attempts: it was preempted.
+    ``counted`` False means that the end does not use up one of the run's attempts: it was preempted. ``began_at``
+    and ``ended_at`` are the first and the last moment of the wrapper's report, by the worker's clock.
     """
 
     attempt: int
@@ -128,6 +134,8 @@ class AttemptEnded(Payload):
     log_digest: Digest | None = None
     exit_class: ExitClass | None = None
     counted: bool = True
+    began_at: str | None = None
+    ended_at: str | None = None
 
 
 class MetricPoint(Payload):
