@@ -14,6 +14,10 @@ from pretrain_archive.domain.kinds import Payload, PayloadT, read_payload
 from pretrain_archive.domain.records import Record
 
 GATES: tuple[str, ...] = ("prepare", "run", "close")
+"""The gates that every run passes, in their order."""
+
+ALL_GATES: tuple[str, ...] = ("prepare", "review", "run", "close")
+"""Every gate; ``review`` stands beside the order: it is asked after an attempt that was stopped or failed for good."""
 
 STATE_KINDS = (
     "run.opened",
@@ -122,7 +126,7 @@ class RunView:
 
     @cached_property
     def state(self) -> str:
-        """One of unrecorded, open, waiting_prepare, waiting_run, waiting_close, training, failed, closed."""
+        """One of unrecorded, open, waiting_prepare, waiting_review, waiting_run, waiting_close, training, failed, closed."""
         state = "unrecorded"
         for record in self.records:
             match record.kind:

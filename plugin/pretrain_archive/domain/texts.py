@@ -11,6 +11,7 @@ Language = Literal["en", "zh-CN"]
 
 GATES: dict[str, tuple[str, str]] = {
     "prepare": ("Prepare gate", "准备关口"),
+    "review": ("Review after a stop", "停止后的复审"),
     "run": ("Run gate", "执行关口"),
     "close": ("Close gate", "结项关口"),
     "retention": ("Clean-up approval", "清理审批"),
@@ -33,6 +34,7 @@ STATES: dict[str, tuple[str, str]] = {
     "unrecorded": ("unrecorded", "未记录"),
     "open": ("open", "进行中"),
     "waiting_prepare": ("waiting at the prepare gate", "等待准备关口"),
+    "waiting_review": ("waiting for a review", "等待复审"),
     "waiting_run": ("waiting at the run gate", "等待执行关口"),
     "waiting_close": ("waiting at the close gate", "等待结项关口"),
     "training": ("training", "训练中"),
@@ -44,6 +46,11 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "register": ("register the model", "登记模型"),
     "continue": ("continue experimenting", "继续实验"),
     "clean_up": ("clean up", "清理"),
+    "resume": ("resume from the last verified checkpoint", "从最后一个已核验检查点恢复"),
+    "resume_changed": ("resume with changes, as a new run", "修改后作为新运行恢复"),
+    "stop": ("stop here", "到此停止"),
+    "stopped": ("stopped after a review", "复审后停止"),
+    "superseded": ("replaced by a new run with changes", "由修改后的新运行取代"),
     "rejected": ("rejected", "已拒绝"),
     "expired": ("expired without an answer", "逾期未答复"),
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-GateName = Literal["prepare", "run", "close"]
+GateName = Literal["prepare", "run", "close", "review"]
 
 
 class Payload(BaseModel):

@@ -22,13 +22,23 @@ class Budget(Payload):
 
 
 class StopConditions(Payload):
-    """When a job is stopped (R096, R131)."""
+    """When a job is stopped (R096, R131).
+
+    ``loss_factor`` stops a training whose loss was above so many times its best smoothed value for ``loss_points``
+    points in a row. ``stop_on_bad_data`` stops at a shard that cannot be read or has another digest;
+    ``max_read_errors`` and ``max_empty_reads`` are shares of the reads, 0 to 1. None asks for nothing.
+    """
 
     wall_minutes: float = Field(gt=0)
     no_progress_minutes: float = Field(gt=0)
     stop_on_nan: bool = True
     max_loss: float | None = None
     max_attempts: int = Field(ge=1, default=3)
+    loss_factor: float | None = Field(gt=1, default=None)
+    loss_points: int = Field(ge=1, le=1000, default=20)
+    stop_on_bad_data: bool = True
+    max_read_errors: float | None = Field(ge=0, le=1, default=None)
+    max_empty_reads: float | None = Field(ge=0, le=1, default=None)
 
 
 class CheckpointPlan(Payload):

@@ -57,11 +57,16 @@ class RunFailed(Payload):
 
 
 class RunClosed(Payload):
-    """The run is frozen; later facts are appended as notes."""
+    """The run is frozen; later facts are appended as notes.
 
-    outcome: Literal["register", "continue", "clean_up", "rejected", "expired"]
+    ``stopped`` and ``superseded`` (a new run with changes follows) are outcomes of a review: ``figures`` then holds
+    what the run took and the checkpoint that is kept. Neither makes a release.
+    """
+
+    outcome: Literal["register", "continue", "clean_up", "rejected", "expired", "stopped", "superseded"]
     reason: str
     package_digest: Digest | None = None
+    figures: dict[str, Any] = {}
 
 
 class GateDossier(Payload):
@@ -74,7 +79,10 @@ class GateDossier(Payload):
 
 
 class GateDecision(Payload):
-    """A person's answer. ``answers`` holds the acknowledged advisory items by id."""
+    """A person's answer. ``acknowledged`` holds the advisory items that were not verified, by id.
+
+    ``outcome`` is what an approval chose: one of the first three at the close gate, of the others at a review.
+    """
 
     gate: GateName
     decision: Literal["approve", "reject"]
@@ -87,7 +95,7 @@ class GateDecision(Payload):
     acknowledged: list[str] = []
     items: dict[str, str] = {}
     self_signed: bool = False
-    outcome: Literal["register", "continue", "clean_up"] | None = None
+    outcome: Literal["register", "continue", "clean_up", "resume", "resume_changed", "stop"] | None = None
     authentication: str | None = None
 
 
