@@ -60,7 +60,7 @@ def repeats_of(
 def ended_payload(attempt: Attempt, outcome: Outcome, ingest: Ingest, tail: LogTail) -> AttemptEnded:
     """The record of an attempt's end from everything that was seen of it."""
     seen = ingest.seen
-    ended, seconds = seen.ended or {}, seen.seconds
+    seconds = seen.seconds
     by_log = seen.last_step is None and tail.last_step is not None
     last = tail.last_step if by_log else seen.last_step
     saved = seen.last_checkpoint_step if seen.last_checkpoint_step is not None else attempt.resume_step
@@ -77,8 +77,8 @@ def ended_payload(attempt: Attempt, outcome: Outcome, ingest: Ingest, tail: LogT
         steps_lost=None if last is None else max(0, last - (saved or 0)),
         seconds=seconds,
         accelerator_seconds=None if seconds is None else round(seconds * attempt.accelerators, 3),
-        cpu_seconds=ended.get("cpu_seconds"),
-        max_rss_bytes=ended.get("max_rss_bytes"),
+        cpu_seconds=seen.cpu_seconds,
+        max_rss_bytes=seen.max_rss_bytes,
         log_uri=tail.path.absolute().as_uri() if tail.path.exists() else None,
         log_digest=tail.digest(),
         began_at=format_time(seen.first_at) if seen.first_at else None,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pretrain_archive.compute.seen import Seen
+from pretrain_archive.compute.seen import Seen, WorkerSeen
 from pretrain_archive.domain.kinds import StopFired
 
 State = Literal["completed", "failed", "stopped", "interrupted", "lost"]
@@ -38,29 +38,74 @@ def conclude(
 ) -> Outcome:  # fmt: skip
     """Judge an attempt by its evidence.
 
+    With several workers all must have ended well; the reason names the one that did not.
     ``killed`` says who asked this process for the end, ``drift`` which forbidden difference stopped the job,
     ``wrapper_code`` is the wrapper's return code if it was seen, ``checkpoint_every`` how often the configuration
     wants a checkpoint (a completion without any says so; whether it counts is decided where checkpoints are
     registered). Only exit code 0 *and* the end marker (or the
     target step) are a completion.
     """
-    ended = seen.ended or {}
+    worker = _cause(seen)
+    ended = worker.ended or {}
     how = Ended(exit_code=_whole(ended.get("exit_code")), signal=_whole(ended.get("signal")))
-    if asked := _asked(seen, how, fired=fired, killed=killed, drift=drift):
+    if asked := _asked(seen, how, fired=fired or seen.fired, killed=killed, drift=drift):
         return asked
-    if not ended:
-        if wrapper_code is None:
-            return how.outcome("lost", "the worker vanished; its wrapper left no end")
-        return how.outcome("failed", f"the wrapper ended without a report (return code {wrapper_code})")
-    if broken_off := _broken_off(seen, how, ended.get("reason")):
-        return broken_off
-    outcome = _exited(seen, how, hidden=ended.get("hidden_failures") or [], target=target_steps)
+    outcome = _judged(seen, worker, how, wrapper_code=wrapper_code, target=target_steps)
     if outcome.state == "completed" and checkpoint_every and not seen.checkpoints:
         missing = (
             f"no verified checkpoint was reported, although one every {checkpoint_every} steps is configured"
         )
         return replace(outcome, reason=f"{outcome.reason}; {missing}")
     return outcome
+
+
+def _judged(
+    seen: Seen, worker: WorkerSeen, how: Ended, *, wrapper_code: int | None, target: int | None
+) -> Outcome:
+    ended = worker.ended or {}
+    if not ended:
+        if wrapper_code is None:
+            return how.outcome("lost", f"{_who(seen, worker)}its wrapper left no end")
+        return how.outcome("failed", f"the wrapper ended without a report (return code {wrapper_code})")
+    outcome = _broken_off(worker, how, ended.get("reason")) or _exited(
+        seen, how, hidden=ended.get("hidden_failures") or [], target=target
+    )
+    if len(seen.workers) > 1 and outcome.state != "completed":
+        return replace(outcome, reason=f"worker {worker.worker} of {len(seen.workers)}: {outcome.reason}")
+    return outcome
+
+
+def _who(seen: Seen, lost: WorkerSeen) -> str:
+    """Which workers vanished: in a group the others only failed for want of them."""
+    if len(seen.workers) == 1:
+        return "the worker vanished; "
+    gone = [str(w.worker) for w in seen.workers if not w.ended]
+    named = ", ".join(gone[:20]) + (f" and {len(gone) - 20} more" if len(gone) > 20 else "")
+    verb = "never wrote a line" if lost.first_at is None and lost.starts == 0 else "vanished"
+    word = "worker" if len(gone) == 1 else "workers"
+    return f"{word} {named} of {len(seen.workers)} {verb}; "
+
+
+def _cause(seen: Seen) -> WorkerSeen:
+    """The worker by which the attempt is judged: all must have ended well, and the gravest end counts.
+
+    A vanished worker outweighs a failed one: whoever waits for a message from it fails too. A failure outweighs
+    the signal by which a cluster ends the others. Among equals the first in time counts.
+    """
+    return min(seen.workers, key=_rank)
+
+
+def _rank(worker: WorkerSeen) -> tuple[int, float, int]:
+    ended = worker.ended
+    at = worker.last_at.timestamp() if worker.last_at else 0.0
+    if not ended:
+        return 0, at, worker.worker
+    reason = ended.get("reason")
+    bad = ended.get("exit_code") != 0 or bool(ended.get("hidden_failures"))
+    asked = _whole(ended.get("signal")) in ASKED
+    ranks = {"not_started": 1, "parent_lost": 1, "stop_rule": 1, "deadline": 2, "signal": 3}
+    rank = ranks.get(str(reason), 3 if asked else 1 if bad else 4)
+    return rank, at if rank < 4 else 0.0, worker.worker
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +135,7 @@ def _asked(seen: Seen, how: Ended, *, fired: StopFired | None, killed: str, drif
     return None
 
 
-def _broken_off(seen: Seen, how: Ended, reason: object) -> Outcome | None:
+def _broken_off(worker: WorkerSeen, how: Ended, reason: object) -> Outcome | None:
     """The end that the wrapper brought about, None if the program ended by itself."""
     match reason:
         case "parent_lost":
@@ -99,8 +144,10 @@ def _broken_off(seen: Seen, how: Ended, reason: object) -> Outcome | None:
             return how.outcome("interrupted", "the job was asked to end by a signal")
         case "deadline":
             return how.outcome("stopped", "the time limit of the wrapper was reached")
+        case "stop_rule":
+            return how.outcome("stopped", "a stop rule inside the wrapper ended the job")
         case "not_started":
-            why = seen.problem or "no reason given"
+            why = worker.problem or "no reason given"
             return how.outcome("failed", f"the program could not be started: {why}")
     return None
 

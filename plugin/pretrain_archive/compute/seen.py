@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pretrain_archive.compute.events import not_finite
+from pretrain_archive.compute.events import not_finite, number_of
 from pretrain_archive.domain.identity import parse_time
-from pretrain_archive.domain.kinds import BY_MODEL, Payload
+from pretrain_archive.domain.kinds import BY_MODEL, Payload, StopFired
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin
 from pretrain_archive.ledger.port import Ledger
 
@@ -42,11 +42,54 @@ class Writer:
 
 
 @dataclass(kw_only=True)
-class Seen:
-    """What an attempt reported so far.
+class WorkerSeen:
+    """What one worker's wrapper reported so far.
+
+    ``starts`` counts how often it was started in this attempt: a pod that is queued again starts anew and appends
+    to the same file. ``ended`` is the end of its last start, None while that lasts or if it never came.
+    ``since_previous`` are differences from what the same worker was before (None: nothing to compare with).
+    """
+
+    worker: int = 0
+    environment: dict[str, Any] | None = None
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    since_previous: list[dict[str, Any]] | None = None
+    program: Mapping[str, Any] | None = None
+    ended: Mapping[str, Any] | None = None
+    problem: str = ""
+    starts: int = 0
+    last_heartbeat: float | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    def start_anew(self) -> None:
+        """Its wrapper was started (again): what ended before is no end of the attempt."""
+        self.starts += 1
+        self.ended, self.problem = None, ""
+
+    def heard(self, at: object) -> None:
+        """The wrapper wrote a line at this time."""
+        try:
+            moment = parse_time(at) if isinstance(at, str) else None
+        except ValueError:
+            return
+        self.first_at = self.first_at or moment
+        self.last_at = moment or self.last_at
+
+    @property
+    def silent_since(self) -> float | None:
+        """When (``time.monotonic``) its last heartbeat was read, None before the first and after its end."""
+        return None if self.ended else self.last_heartbeat
+
+
+@dataclass(kw_only=True)
+class Seen(WorkerSeen):
+    """What an attempt reported so far: its program, worker 0 (the fields of its own), and ``others`` by index.
 
     ``checkpoints`` and ``last_checkpoint_step`` count verified ones only, the highest step, whatever order the
-    program told them in. ``replaced`` names a file of the evidence in whose place lies something else.
+    program told them in. ``replaced`` names a file of the evidence in whose place lies something else. ``fired``
+    is the stop rule that ended the job, whoever noticed it. ``expected`` is the number of workers, None where
+    nobody said.
     """
 
     first_step: int | None = None
@@ -58,17 +101,27 @@ class Seen:
     complete: bool = False
     complete_step: int | None = None
     worst_loss: tuple[int, float] | None = None
-    environment: dict[str, Any] | None = None
-    differences: list[dict[str, Any]] = field(default_factory=list)
-    program: Mapping[str, Any] | None = None
-    ended: Mapping[str, Any] | None = None
-    problem: str = ""
     replaced: str = ""
-    last_heartbeat: float | None = None
-    first_at: datetime | None = None
-    last_at: datetime | None = None
     unusable: int = 0
     located: list[dict[str, Any]] = field(default_factory=list)
+    others: dict[int, WorkerSeen] = field(default_factory=dict)
+    expected: int | None = None
+    fired: StopFired | None = None
+
+    def of(self, worker: int) -> WorkerSeen:
+        """What worker ``worker`` reported."""
+        return self if worker == 0 else self.others.setdefault(worker, WorkerSeen(worker=worker))
+
+    @property
+    def workers(self) -> list[WorkerSeen]:
+        """All workers by index: those that wrote, and those that were expected to."""
+        numbers = {0, *self.others, *range(self.expected or 1)}
+        return [self.of(number) for number in sorted(numbers)]
+
+    @property
+    def silent_workers(self) -> dict[int, float]:
+        """Workers whose end is not known, with the moment (``time.monotonic``) of their last heartbeat."""
+        return {w.worker: w.silent_since for w in self.workers if w.silent_since is not None}
 
     def step(self, step: int) -> None:
         """A step was reported."""
@@ -84,20 +137,25 @@ class Seen:
                 return
             self.worst_loss = (step, value)
 
-    def heard(self, at: object) -> None:
-        """The wrapper wrote a line at this time."""
-        try:
-            moment = parse_time(at) if isinstance(at, str) else None
-        except ValueError:
-            return
-        self.first_at = self.first_at or moment
-        self.last_at = moment or self.last_at
-
     @property
     def seconds(self) -> float | None:
-        """How long the attempt lasted as far as its wrapper wrote; None if it never did."""
-        if self.ended and isinstance(self.ended.get("seconds"), int | float):
+        """How long the attempt lasted as far as its wrappers wrote; None if none ever did."""
+        alone = not self.others and self.starts <= 1
+        if alone and self.ended and isinstance(self.ended.get("seconds"), int | float):
             return float(self.ended["seconds"])
-        if self.first_at is None or self.last_at is None:
-            return None
-        return (self.last_at - self.first_at).total_seconds()
+        first = [w.first_at for w in self.workers if w.first_at is not None]
+        last = [w.last_at for w in self.workers if w.last_at is not None]
+        return (max(last) - min(first)).total_seconds() if first and last else None
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """CPU seconds of all workers; None if one did not tell."""
+        told = [number_of((w.ended or {}).get("cpu_seconds")) for w in self.workers]
+        known = [value for value in told if value is not None]
+        return round(sum(known), 3) if len(known) == len(told) else None
+
+    @property
+    def max_rss_bytes(self) -> int | None:
+        """The most memory that a process of any worker held; None if none told."""
+        told = [(w.ended or {}).get("max_rss_bytes") for w in self.workers]
+        return max((value for value in told if isinstance(value, int)), default=None)

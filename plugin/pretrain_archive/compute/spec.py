@@ -114,6 +114,11 @@ def attempt_folder(work_root: Path, run_uid: str, attempt: int) -> Path:
     return work_root / run_uid / f"attempt-{attempt}"
 
 
+def worker_file(path: Path, worker: int) -> Path:
+    """A file of worker ``worker`` beside worker 0's: ``status.jsonl`` is ``status-1.jsonl`` for worker 1."""
+    return path if worker == 0 else path.with_name(f"{path.stem}-{worker}{path.suffix}")
+
+
 def program_environment(spec: JobSpec, inherited: Mapping[str, str]) -> dict[str, str]:
     """What the program gets: a few usual variables, those the policy allows, and the contract's."""
     names = {*INHERITED, *spec.allowed_variables}

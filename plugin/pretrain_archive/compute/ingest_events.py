@@ -1,0 +1,98 @@
+"""What the program wrote into its event file: metrics, checkpoints, notes, and lines that cannot be used."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from pretrain_archive.compute.events import (
+    CheckpointEvent,
+    Line,
+    Metric,
+    Note,
+    Unusable,
+    not_finite,
+    read_event,
+)
+from pretrain_archive.compute.ingest_lines import Lines
+from pretrain_archive.compute.ingest_outbox import EVENTS, Outbox
+from pretrain_archive.compute.seen import Seen
+from pretrain_archive.domain.errors import ArchiveError, LedgerError, StorageError
+from pretrain_archive.domain.kinds import MetricPoint
+
+log = logging.getLogger(__name__)
+
+OnCheckpoint = Callable[[CheckpointEvent], bool]
+"""Verifies and registers a checkpoint; True if it counts. May be called again for the same event."""
+
+_LOCATED = 20
+
+
+class EventReader:
+    """Reads the event file of one attempt. ``settled`` is called when a checkpoint was looked at."""
+
+    def __init__(
+        self, path: Path, *, outbox: Outbox, seen: Seen, on_checkpoint: OnCheckpoint,
+        settled: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self.outbox, self.seen, self.on_checkpoint, self.settled = outbox, seen, on_checkpoint, settled
+        self.lines = Lines(path, seen)
+
+    def poll(self, *, final: bool) -> None:
+        """Take the new lines."""
+        self.lines.drain(self._take, final=final)
+
+    def _take(self, line: Line) -> None:
+        for event in read_event(line, attempt=self.outbox.writer.attempt):
+            match event:
+                case Metric():
+                    self._metric(event)
+                case CheckpointEvent():
+                    self._checkpoint(event)
+                case Note():
+                    self._note(event)
+                case Unusable():
+                    self.seen.unusable += 1
+                    if len(self.seen.located) < _LOCATED:
+                        self.seen.located.append({"position": event.position, "problem": event.problem})
+
+    def _metric(self, metric: Metric) -> None:
+        self.seen.step(metric.step)
+        if metric.name.lower().endswith("loss"):
+            self.seen.loss(metric.step, metric.value)
+        odd = not_finite(metric.value)
+        point = MetricPoint(
+            name=metric.name, step=metric.step, tokens=metric.tokens, value=None if odd else metric.value,
+            not_finite=odd, at=metric.at,
+        )  # fmt: skip
+        self.outbox.point(EVENTS, metric.position, point)
+
+    def _checkpoint(self, event: CheckpointEvent) -> None:
+        self.outbox.flush()
+        problem, good = "", False
+        try:
+            good = self.on_checkpoint(event)
+        except (LedgerError, StorageError):
+            raise
+        except (ArchiveError, OSError, ValueError) as error:
+            problem = str(error)
+            log.warning("checkpoint of step %s does not count: %s", event.step, problem)
+        self.seen.step(event.step)
+        if good:
+            self.seen.checkpoints += 1
+            saved = self.seen.last_checkpoint_step
+            self.seen.last_checkpoint_step = event.step if saved is None else max(saved, event.step)
+        data = {
+            "path": event.path, "tokens": event.tokens, "seconds": event.seconds,
+            "registered": good, "problem": problem,
+        }  # fmt: skip
+        self.outbox.event(EVENTS, event.position, "checkpoint", data, at=event.at, step=event.step)
+        self.settled()
+
+    def _note(self, note: Note) -> None:
+        if note.step is not None:
+            self.seen.step(note.step)
+        if note.complete:
+            self.seen.complete, self.seen.complete_step = True, note.step
+        self.outbox.event(EVENTS, note.position, note.event, dict(note.data), at=note.at, step=note.step)

@@ -1,0 +1,146 @@
+"""Records that wait to be appended: each once, whoever reads the files and however often.
+
+A record's ordinal is the position of its first line and who wrote it, so the same step of the same task finds its
+record again. Another task try (a recovery) asks the ledger first which ordinals are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pretrain_archive.compute.events import plain
+from pretrain_archive.compute.seen import Seen, Writer
+from pretrain_archive.domain.errors import AlreadyRecordedError
+from pretrain_archive.domain.identity import utc_now
+from pretrain_archive.domain.kinds import (
+    EventRecorded,
+    MetricPoint,
+    MetricsRecorded,
+    Payload,
+    StopFired,
+    read_payload,
+)
+from pretrain_archive.domain.records import Draft, Edge, Record
+
+MAX_POINTS = 500
+MAX_WORKERS = 4096
+_AT_ONCE = 50
+_WORKERS = 3
+_KINDS = ("metrics.recorded", "event.recorded", "environment.observed")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who wrote a line. ``code`` is 0 for the program, 1 for worker 0's wrapper, 2 for the launcher itself."""
+
+    code: int
+    worker: int = 0
+
+    def ordinal(self, position: int) -> int:
+        """The ordinal of the record that a line at ``position`` becomes; no two lines share one."""
+        if self.worker:
+            return 4 * (position * MAX_WORKERS + self.worker) + _WORKERS
+        return 4 * position + self.code
+
+
+EVENTS, STATUS, LAUNCHER = Source(0), Source(1), Source(2)
+
+
+def status_of(worker: int) -> Source:
+    """The status file of a worker."""
+    return STATUS if worker == 0 else Source(_WORKERS, worker)
+
+
+class Outbox:
+    """What waits for the ledger. ``records`` are all records of the run of the kinds that are written here."""
+
+    def __init__(self, writer: Writer, seen: Seen) -> None:
+        self.writer, self.seen = writer, seen
+        self.drafts: list[Draft] = []
+        self.batches: dict[Source, list[tuple[int, MetricPoint]]] = {}
+        self.skipping: dict[Source, int] = {}
+        self.stop_draft: Draft | None = None
+        self.records = writer.ledger.records(streams=[writer.run_uid], kinds=_KINDS)
+        self.known = self._known(self.records)
+
+    def _known(self, records: Iterable[Record]) -> dict[tuple[str, int], int]:
+        """Ordinals of this attempt that are in the ledger, by kind; the value is the number of points."""
+        return {
+            (record.kind, record.ordinal): len(record.payload.get("points", ()))
+            for record in records
+            if record.attempt == self.writer.attempt
+        }
+
+    def put(self, kind: str, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = ()) -> None:
+        """A fact that is appended unless it is known."""
+        if (kind, ordinal) not in self.known:
+            self.drafts.append(self.writer.draft(payload, ordinal, edges=edges))
+
+    def event(
+        self, source: Source, position: int, event: str, data: Mapping[str, Any], *, at: str | None = None,
+        step: int | None = None,
+    ) -> None:  # fmt: skip
+        """Something for the timeline."""
+        payload = EventRecorded(
+            attempt=self.writer.attempt, event=event, at=at or utc_now(), step=step, data=plain(data)
+        )
+        self.put("event.recorded", payload, source.ordinal(position))
+
+    def point(self, source: Source, position: int, point: MetricPoint) -> None:
+        """A metric point, gathered with its neighbours; a batch that is on record is left as it is."""
+        self.seen.points += 1
+        count = self.known.get(("metrics.recorded", source.ordinal(position)))
+        if count and not self.skipping.get(source):
+            self.close_batch(source)
+            self.skipping[source] = count
+        if self.skipping.get(source):
+            self.skipping[source] -= 1
+            return
+        batch = self.batches.setdefault(source, [])
+        batch.append((position, point))
+        if len(batch) >= MAX_POINTS:
+            self.close_batch(source)
+
+    def close_batch(self, source: Source) -> None:
+        """Make a record of the points that were gathered."""
+        if batch := self.batches.pop(source, []):
+            payload = MetricsRecorded(attempt=self.writer.attempt, points=[point for _, point in batch])
+            self.drafts.append(self.writer.draft(payload, source.ordinal(batch[0][0])))
+
+    def stop(self, fired: StopFired) -> None:
+        """The rule that ended the job: the first one counts, and it is recorded once."""
+        if self.seen.fired is None:
+            key = f"stop.fired/{self.writer.run_uid}/{self.writer.attempt}"
+            self.seen.fired, self.stop_draft = fired, self.writer.draft(fired, 0, unique=key)
+
+    def flush(self) -> None:
+        """Append everything that waits."""
+        for source in list(self.batches):
+            self.close_batch(source)
+        if self.stop_draft is not None:
+            self._append_stop(self.stop_draft)
+            self.stop_draft = None
+        while self.drafts:
+            self.writer.ledger.append(self.drafts[:_AT_ONCE])
+            del self.drafts[:_AT_ONCE]
+
+    def _append_stop(self, draft: Draft) -> None:
+        """Append it, unless another process (or an earlier reader) did: then that record is the answer."""
+        if self._take_recorded_stop():
+            return
+        try:
+            self.writer.ledger.append([draft])
+        except AlreadyRecordedError:
+            self._take_recorded_stop()
+
+    def _take_recorded_stop(self) -> bool:
+        records = self.writer.ledger.records(streams=[self.writer.run_uid], kinds=["stop.fired"])
+        for record in records:
+            stored = read_payload(record, StopFired)
+            # A refusal of a further attempt is recorded for the last attempt too: it ended no job.
+            if record.attempt == self.writer.attempt and stored.rule != "repeated_failure":
+                self.seen.fired = stored
+                return True
+        return False

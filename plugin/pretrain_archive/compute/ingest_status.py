@@ -1,0 +1,146 @@
+"""What a worker's wrapper wrote: environments, heartbeats, its end, and what belongs on the timeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pretrain_archive.compute.environment import compare_environments, environment_of
+from pretrain_archive.compute.events import Line, clean_text, number_of, step_of
+from pretrain_archive.compute.ingest_lines import Lines
+from pretrain_archive.compute.ingest_outbox import Outbox, status_of
+from pretrain_archive.compute.seen import Seen
+from pretrain_archive.domain.identity import Ref
+from pretrain_archive.domain.kinds import EnvironmentObserved, MetricPoint, StopFired, read_payload
+from pretrain_archive.domain.records import Edge, Record, Relation
+from pretrain_archive.ledger.canonical import digest_of
+
+_TIMELINE = ("signal", "ending_tree", "libraries", "not_started", "stop")
+_SYSTEM_EVERY = 12  # heartbeats: one a minute
+_MOMENTS = ("start", "resume", "end")
+
+
+class StatusReader:
+    """Reads one worker's status file. ``previous`` is what this worker was at the start of the attempt before."""
+
+    def __init__(
+        self, worker: int, path: Path, *, outbox: Outbox, seen: Seen, declared: Mapping[str, Any] | None,
+        previous: Mapping[str, Any] | None,
+    ) -> None:  # fmt: skip
+        self.worker, self.outbox, self.seen = worker, outbox, seen
+        self.mine = seen.of(worker)
+        self.source = status_of(worker)
+        self.declared, self.previous = declared, previous
+        self.lines = Lines(path, seen)
+        self.heartbeats = 0
+
+    def poll(self, *, final: bool) -> None:
+        """Take the new lines."""
+        self.lines.drain(self._take, final=final)
+
+    def _take(self, line: Line) -> None:
+        data = line.data or {}
+        self.mine.heard(data.get("at"))
+        at = clean_text(data["at"], 40) if isinstance(data.get("at"), str) else None
+        match data.get("status"):
+            case "environment":
+                self._environment(line.position, data, at)
+            case "program_started":
+                self.mine.program = data
+            case "heartbeat":
+                self._heartbeat(line.position, data, at)
+            case "ended":
+                self.mine.ended = data
+            case str(name) if name in _TIMELINE:
+                if name == "not_started":
+                    self.mine.problem = clean_text(str(data.get("problem", "")))
+                if name == "stop" and self.worker == 0:
+                    self._stop(data)
+                rest = {key: value for key, value in data.items() if key not in {"status", "at"}}
+                self._event(line.position, name, rest, at)
+
+    def _event(self, position: int, name: str, data: Mapping[str, Any], at: str | None) -> None:
+        named = {**data, "worker": self.worker} if self.worker else data
+        self.outbox.event(self.source, position, name, named, at=at, step=self.seen.last_step)
+
+    def _environment(self, position: int, data: Mapping[str, Any], at: str | None) -> None:
+        moment = data.get("moment") if data.get("moment") in _MOMENTS else "start"
+        if moment != "end":
+            self.mine.start_anew()
+            if self.mine.starts > 1:
+                self._event(position, "worker_restarted", {"start": self.mine.starts}, at)
+        environment = environment_of(data.get("environment") or {})
+        found = compare_environments(self.declared, environment) if self.declared is not None else []
+        self.mine.differences = [difference.to_dict() for difference in found]
+        self.mine.since_previous = None
+        before = self.mine.environment or self.previous
+        if before is not None:
+            since = compare_environments(before, environment)
+            self.mine.since_previous = [difference.to_dict() for difference in since]
+        self.mine.environment = environment
+        digest = digest_of(environment)
+        payload = EnvironmentObserved(
+            moment=moment, worker=self.worker, environment=environment, environment_digest=digest,
+            differences=self.mine.differences, since_previous=self.mine.since_previous,
+        )  # fmt: skip
+        edge = Edge(
+            subject=Ref(type="run", id=self.outbox.writer.run_uid),
+            relation=Relation.USED,
+            object=Ref(type="environment", id=digest),
+        )
+        self.outbox.put("environment.observed", payload, self.source.ordinal(position), edges=(edge,))
+
+    def _stop(self, data: Mapping[str, Any]) -> None:
+        """The wrapper stopped the job by a rule; a line that cannot be one is on the timeline alone."""
+        try:
+            fired = StopFired.model_validate({
+                "attempt": self.outbox.writer.attempt,
+                "rule": data.get("rule"),
+                "observed": clean_text(str(data.get("observed", "")), 500),
+                "limit": clean_text(str(data.get("limit", "")), 500),
+                "last_step": step_of(data.get("last_step")),
+                # The program's own word: counts only once the checkpoint was verified here.
+                "last_checkpoint_step": self.seen.last_checkpoint_step,
+            })  # fmt: skip
+        except ValidationError:
+            return
+        self.outbox.stop(fired)
+
+    def _heartbeat(self, position: int, data: Mapping[str, Any], at: str | None) -> None:
+        self.mine.last_heartbeat = time.monotonic()
+        self.heartbeats += 1
+        if self.heartbeats % _SYSTEM_EVERY != 1:
+            return
+        values = {name: number_of(data.get(name)) for name in ("rss_bytes", "cpu_seconds", "processes")}
+        for device in _devices(data):
+            for name in ("percent", "memory_mib"):
+                text = str(device.get(name, ""))
+                number = float(text) if text.isdigit() else None
+                values[clean_text(f"accelerator{device.get('index')}/{name}", 100)] = number
+        prefix = f"system/worker{self.worker}/" if self.worker else "system/"
+        for name, value in values.items():
+            if value is not None:
+                step = self.seen.last_step or 0
+                point = MetricPoint(name=f"{prefix}{name}", step=step, value=value, at=at)
+                self.outbox.point(self.source, position, point)
+
+
+def _devices(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    told = data.get("accelerators")
+    return [device for device in told if isinstance(device, dict)] if isinstance(told, list) else []
+
+
+def previous_environments(records: Iterable[Record], attempt: int) -> dict[int, Mapping[str, Any]]:
+    """What each worker was at the start of the newest attempt before ``attempt`` that it took part in."""
+    found: dict[int, tuple[int, Mapping[str, Any]]] = {}
+    for record in records:
+        if record.kind == "environment.observed" and record.attempt < attempt:
+            observed = read_payload(record, EnvironmentObserved)
+            known = found.get(observed.worker)
+            if observed.moment != "end" and (known is None or known[0] <= record.attempt):
+                found[observed.worker] = (record.attempt, observed.environment)
+    return {worker: environment for worker, (_, environment) in found.items()}
