@@ -2,6 +2,7 @@
 
 Rules of order:
 * prepare comes before any launch, run after an attempt has ended, close after the run gate was signed;
+* review stands beside them: it is asked of an attempt that was stopped or failed for good, before any further one;
 * an item is verified only by a check that is named; what is missing is unrecorded, what contradicts is changed;
 * a blocking item that is not verified forbids approval: a person signs responsibility, not wishes;
 * the document holds no clock and no random value, so that the same records give the same digest.
@@ -14,11 +15,13 @@ from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.reviews import REVIEW_OUTCOMES
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 
 FORMAT = "pretrain-archive/dossier/1"
 OUTCOMES = ("register", "continue", "clean_up")
+"""What an approval of the close gate chooses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +75,15 @@ class Dossier:
         """Release items that forbid the outcome *register*."""
         return tuple(item for item in self.advisory() if item.id in RELEASE_REQUIRED)
 
+    def outcomes(self) -> tuple[str, ...]:
+        """What an approval of this gate chooses among; empty where there is nothing to choose."""
+        return {"close": OUTCOMES, "review": REVIEW_OUTCOMES}.get(self.gate, ())
+
+    def gaps(self, outcome: str) -> tuple[Item, ...]:
+        """The items whose verdict forbids ``outcome``."""
+        required = {"register": RELEASE_REQUIRED, "resume": RESUME_REQUIRED}.get(outcome, frozenset())
+        return tuple(item for item in self.advisory() if item.id in required)
+
 
 RELEASE_REQUIRED = frozenset(
     {
@@ -85,6 +97,9 @@ RELEASE_REQUIRED = frozenset(
     }
 )
 """Release items (R113) that must be verified before the outcome *register*; the registry itself is advisory."""
+
+RESUME_REQUIRED = frozenset({"review.attempts", "review.budget", "review.sources", "review.prepare"})
+"""Review items that must be verified before the outcome *resume*: what is used up or no longer allowed."""
 
 
 def recorded_policy(view: RunView) -> Policy:

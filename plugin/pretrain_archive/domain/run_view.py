@@ -126,7 +126,7 @@ class RunView:
 
     @cached_property
     def state(self) -> str:
-        """One of unrecorded, open, waiting_prepare, waiting_review, waiting_run, waiting_close, training, failed, closed."""
+        """One of unrecorded, open, waiting_ and a gate's name, training, failed, closed."""
         state = "unrecorded"
         for record in self.records:
             match record.kind:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from pretrain_archive.domain.checklists import close, prepare, run
+from pretrain_archive.domain.checklists import close, prepare, review, run
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
 
-CHECKLISTS = {"prepare": prepare.CHECKS, "run": run.CHECKS, "close": close.CHECKS}
+CHECKLISTS = {
+    "prepare": prepare.CHECKS,
+    "review": review.CHECKS,
+    "run": run.CHECKS,
+    "close": close.CHECKS,
+}
 
 
 def checklist(gate: str, view: RunView, policy: Policy) -> tuple[Item, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.changes import changes_of, told, unexplained_drift
 from pretrain_archive.domain.checklists.common import item, last, short
 from pretrain_archive.domain.checklists.inspection import metrics_moving, resources_used
 from pretrain_archive.domain.policy import Policy
@@ -107,6 +108,26 @@ def environment(view: RunView, policy: Policy) -> Item:
         owner=policy.people.platform_owner,
         requirement="R071",
         hint="Read the differences on the run's page; they are part of what you sign.",
+    )
+
+
+def changes(view: RunView, policy: Policy) -> Item:
+    """Manual changes are recorded with reason, person and scope, and explain every drift between attempts (R093)."""
+    recorded, drift = changes_of(view), unexplained_drift(view)
+    seen = [record for record, _ in view.all(kinds.EnvironmentObserved)]
+    listed = "; ".join(told(change) for _, change in recorded) or "no manual change recorded"
+    return item(
+        "run.changes",
+        "compute",
+        evidence=(*(record for record, _ in recorded), *seen),
+        holds=None if not seen and not recorded else not drift,
+        expected="a recorded change for every drift between attempts",
+        found=f"unexplained: {'; '.join(drift)}" if drift else listed,
+        check="each manual change has reason, person and scope; each drift between attempts has a recorded change",
+        blocking=False,
+        owner=policy.people.platform_owner,
+        requirement="R093",
+        hint="Record what was changed: pretrain-archive run change.",
     )
 
 
@@ -215,6 +236,7 @@ CHECKS = (
     explainable,
     evidence_location,
     environment,
+    changes,
     recoverable,
     evaluated,
     own_signature,
