@@ -14,7 +14,7 @@ from pretrain_archive.domain.errors import AlreadyRecordedError, IdempotencyConf
 from pretrain_archive.domain.identity import Ref, new_id, utc_now
 from pretrain_archive.domain.records import FORMAT, Draft, Record
 from pretrain_archive.ledger.canonical import canonical_bytes
-from pretrain_archive.ledger.port import Direction, RunQuery, RunRow, SignedCheckpoint, Trace
+from pretrain_archive.ledger.port import Attested, Direction, RunQuery, RunRow, SignedCheckpoint, Trace
 
 
 class MemoryLedger:
@@ -168,6 +168,14 @@ class MemoryLedger:
             position: [node.hex() for node in merkle.inclusion_proof(read, position, size)]
             for position in positions
         }
+
+    def newest_time(self, *, after: int) -> str | None:
+        """The latest time behind a position."""
+        return max((record.recorded_at for record in self.log[after + 1 :]), default=None)
+
+    def attest(self) -> Attested:
+        """It has no anchors."""
+        return Attested()
 
     def _key_hash(self) -> bytes:
         return hashlib.sha256(self.origin.encode() + b"\n" + bytes([1]) + self.public_key).digest()[:4]

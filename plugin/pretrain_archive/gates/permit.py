@@ -2,69 +2,62 @@
 
 The launch token names everything that the launch is bound to. Its signature is the log's: the token is made
 only from a prepare decision that a signed checkpoint of the log includes, and the record that consumes it is
-part of the log that the next checkpoint signs. Task states, XCom and DAG topology are not asked.
+part of the log that the next checkpoint signs. Task states, XCom and DAG topology are not asked. A run that was
+opened as an exploration needs no decision and gets no more than its ceiling: see :mod:`.exploration`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import (
     AlreadyRecordedError,
     RefusedError,
+    StreamMovedError,
 )
-from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_time
-from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.exploration import Scope, scope_of
+from pretrain_archive.domain.identity import Ref, format_time, new_id
+from pretrain_archive.domain.policy import Gates, LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.domain.source_rights import standings
 from pretrain_archive.domain.training import spent_minutes
+from pretrain_archive.gates import exploration
+from pretrain_archive.gates.permit_parts import (
+    NOT_SIGNED_YET,
+    PASSING,
+    LaunchPermit,
+    Observed,
+    anchor_faults,
+    bound_facts,
+    bound_faults,
+    open_attempt,
+    rights_faults,
+    signed_over,
+)
+from pretrain_archive.gates.permit_time import TOKEN_LIVES, Moment, moment_at, valid_until
 from pretrain_archive.gates.service import GateView, gate_view
 from pretrain_archive.gates.sources import newest_of_sources, with_sources
-from pretrain_archive.ledger.canonical import digest_of
-from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
-from pretrain_archive.ledger.proving import sealed_faults
+from pretrain_archive.ledger.port import Ledger
 
-NOT_SIGNED_YET = "no signed checkpoint covers the prepare decision yet"
-"""The one reason that passes by itself: the signer of the log has still to come round."""
+__all__ = [
+    "NOT_SIGNED_YET",
+    "PASSING",
+    "LaunchPermit",
+    "Observed",
+    "consume_permit",
+    "derive_permit",
+    "launch_faults",
+    "open_attempt",
+    "rights_faults",
+    "signature_faults",
+    "valid_until",
+]
 
-
-@dataclass(frozen=True, kw_only=True)
-class Observed:
-    """What stands at the moment of launch, measured afresh: digests of code and environment."""
-
-    code_digest: str
-    environment_digest: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaunchPermit:
-    """A token that was derived and not yet consumed; ``follows`` is the newest record that was looked at.
-
-    ``sources`` are the streams of the run's sources, each with the newest record in it that was looked at.
-    """
-
-    run_uid: str
-    attempt: int
-    token: dict[str, Any]
-    checkpoint: SignedCheckpoint
-    follows: int
-    sources: Mapping[str, int]
-
-    @property
-    def digest(self) -> str:
-        """The token's digest."""
-        return digest_of(self.token)
-
-
-def valid_until(decision: Record, *, hours: float) -> datetime:
-    """When an approval ends: counted from its moment, or from its record where that is earlier."""
-    moments = (str(decision.payload["responded_at"]), decision.recorded_at)
-    return min(parse_time(moment) for moment in moments) + timedelta(hours=hours)
+HINT = "Mend what is named and answer the prepare gate again; nothing was started."
+HINT_EXPLORATION = "Mend what is named, or trigger a full run and have it signed; nothing was started."
+MOST_TRIES = 5
+"""How often a share of the day is asked for afresh because another exploration took one meanwhile."""
 
 
 def signature_faults(gate: GateView, *, now: datetime, hours: float, policy: LoadedPolicy) -> list[str]:
@@ -80,6 +73,7 @@ def signature_faults(gate: GateView, *, now: datetime, hours: float, policy: Loa
     faults += [f"stale approval, changed since {decision.person_name} signed: {part}" for part in gate.stale]
     if decision.person_name not in gate.eligible:
         faults.append(f"{decision.person_name} is not entitled to sign")
+    faults += _identity_faults(record, decision, policy.policy.gates)
     until = valid_until(record, hours=hours)
     if now > until:
         faults.append(f"the approval expired at {format_time(until)}")
@@ -88,24 +82,18 @@ def signature_faults(gate: GateView, *, now: datetime, hours: float, policy: Loa
     return faults
 
 
-def _bound_faults(view: RunView, observed: Observed, policy: LoadedPolicy) -> list[str]:
-    config, env = view.latest(kinds.ConfigurationDeclared), view.latest(kinds.EnvironmentDeclared)
-    snapshot, split = view.latest(kinds.SnapshotCreated), view.latest(kinds.SplitCreated)
-    if config is None or env is None or snapshot is None or split is None:
-        return ["snapshot, split, configuration or environment is unrecorded"]
+def _identity_faults(record: Record, decision: kinds.GateDecision, rules: Gates) -> list[str]:
+    """The person of a decision is the one who wrote its record, with the id that the policy knows."""
     faults: list[str] = []
-    if config.code_digest is None or config.code_digest != observed.code_digest:
-        faults.append("the training code changed after it was signed")
-    if env.environment_digest != observed.environment_digest and policy.policy.environment.drift == "stop":
-        faults.append("the environment changed after it was signed")
-    launched = view.latest(kinds.LaunchIntended)
-    used = (
-        launched.token.get("snapshot_digest", snapshot.manifest_digest)
-        if launched
-        else snapshot.manifest_digest
-    )
-    if used != snapshot.manifest_digest:
-        faults.append("an earlier attempt of this run had another snapshot: changed inputs are a new run")
+    if (record.actor.type, record.actor.name) != ("person", decision.person_name):
+        faults.append(
+            f"the decision of {decision.person_name} was written by {record.actor.type} {record.actor.name}"
+        )
+    known = rules.user_ids.get(decision.person_name)
+    if known is not None and known != decision.person_id:
+        faults.append(
+            f"{decision.person_name} signed with id {decision.person_id!r}, the policy says {known!r}"
+        )
     return faults
 
 
@@ -122,24 +110,16 @@ def _ceiling_faults(view: RunView) -> list[str]:
     return faults
 
 
-def rights_faults(view: RunView, *, now: datetime) -> list[str]:
-    """Which sources of the run may not be read now: withdrawn, or the right to read them revoked or ended."""
-    faults: list[str] = []
-    for source in standings(view):
-        if source.withdrawal is not None:
-            fact = source.withdrawal[1]
-            faults.append(f"source {source.name} was withdrawn at {fact.at} by {fact.by}: {fact.reason}")
-        faults += [
-            f"source {source.name}: {fault}" for fault in (source.revoked(), source.ended(now)) if fault
-        ]
-    return faults
+def _hours(view: RunView, rules: Gates) -> float:
+    """How long an approval holds for the next attempt."""
+    resumed = rules.resume_valid_hours if view.attempts else None
+    return resumed or rules.decision_valid_hours
 
 
-def open_attempt(view: RunView) -> Record | None:
-    """The launch intent of an attempt without a recorded end, or None."""
-    ended = {fact.attempt for _, fact in view.all(kinds.AttemptEnded)}
-    intents = [record for record, _ in view.all(kinds.LaunchIntended) if record.attempt not in ended]
-    return intents[-1] if intents else None
+def _moment(ledger: Ledger, view: RunView, now: datetime) -> Moment:
+    """The time that counts: what the ledger has seen since the decision, for an exploration since the opening."""
+    decision = view.decision("prepare") if scope_of(view.opened) == "full" else None
+    return moment_at(ledger, now, after=decision[0].position if decision else view.records[0].position)
 
 
 def launch_faults(
@@ -151,107 +131,118 @@ def launch_faults(
     """
     if view.opened is None or not view.opened.policy:
         raise RefusedError(f"no launch: run {view.run_uid} is not opened in the ledger")
-    faults: list[str] = []
+    faults = anchor_faults(ledger)
     if view.state == "closed":
         faults.append("the run is closed")
     if view.opened.dag_run_id != dag_run_id:
         faults.append(f"the run belongs to DAG run {view.opened.dag_run_id!r}")
+    moment = _moment(ledger, view, now)
     gate = gate_view(ledger, view, "prepare", policy)
-    rules = policy.policy.gates
-    hours = (
-        rules.decision_valid_hours
-        if view.attempts == 0
-        else rules.resume_valid_hours or rules.decision_valid_hours
-    )
-    faults += signature_faults(gate, now=now, hours=hours, policy=policy)
-    faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
-    faults += rights_faults(view if view.around else with_sources(ledger, view), now=now)
-    return gate, faults + _bound_faults(view, observed, policy)
-
-
-def _signed(ledger: Ledger, view: RunView, decision: Record) -> tuple[SignedCheckpoint | None, list[str]]:
-    """A signed checkpoint that includes ``decision``, by which every record of the run it covers is proved."""
-    checkpoint, faults = sealed_faults(ledger, view.records)
-    if faults:
-        return None, faults
-    if checkpoint is None or checkpoint.size <= decision.position:
-        return None, [NOT_SIGNED_YET]
-    return checkpoint, []
+    if scope_of(view.opened) == "full":
+        faults += signature_faults(
+            gate, now=moment.counts, hours=_hours(view, policy.policy.gates), policy=policy
+        )
+        faults += [f"{item.id} is {item.verdict.value}" for item in gate.dossier.blocked_by()]
+    else:
+        faults += (
+            [f"the policy {policy.name} changed since the run was opened"] if gate.policy_changed else []
+        )
+        faults += exploration.ceiling_faults(view, policy)
+    faults += rights_faults(view if view.around else with_sources(ledger, view), now=moment.counts)
+    faults += bound_faults(view, observed, policy)
+    if faults and (behind := moment.behind()):
+        faults[-1] += behind
+    return gate, faults
 
 
 def derive_permit(
-    ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime
-) -> LaunchPermit:
-    """Derive the launch token of the next attempt; :class:`RefusedError` names everything that forbids it."""
+    ledger: Ledger, view: RunView, *, dag_run_id: str, policy: LoadedPolicy, observed: Observed, now: datetime,
+    scope: Scope | None = None,
+) -> LaunchPermit:  # fmt: skip
+    """Derive the launch token of the next attempt; :class:`RefusedError` names everything that forbids it.
+
+    ``scope`` is what the caller expects the run to be, None where it takes what the run was opened as.
+    """
     view = with_sources(ledger, view)
+    own = scope_of(view.opened)
     gate, faults = launch_faults(
         ledger, view, dag_run_id=dag_run_id, policy=policy, observed=observed, now=now
     )
+    if scope is not None and scope != own:
+        faults.append(
+            f"the run was opened as {own}, a launch of scope {scope} is asked for: that is a new run"
+        )
     faults += _ceiling_faults(view)
     if (running := open_attempt(view)) is not None:
         faults.append(f"attempt {running.attempt} has no recorded end")
-    checkpoint: SignedCheckpoint | None = None
-    if gate.decision is not None and not faults:
-        checkpoint, faults = _signed(ledger, view, gate.decision[0])
-    if faults or checkpoint is None or gate.decision is None:
-        raise RefusedError(
-            "no launch",
-            reasons=tuple(dict.fromkeys(faults)),
-            hint="Mend what is named and answer the prepare gate again; nothing was started.",
+    permit: LaunchPermit | None = None
+    if not faults and own == "full":
+        permit, faults = _derive_full(ledger, view, gate, policy=policy, observed=observed, now=now)
+    elif not faults:
+        moment = _moment(ledger, view, now).counts
+        permit, faults = exploration.derive(
+            ledger, view, policy=policy, observed=observed, now=now, moment=moment
         )
-    return LaunchPermit(
-        run_uid=view.run_uid,
-        attempt=view.attempts + 1,
-        checkpoint=checkpoint,
-        follows=view.newest,
-        sources=newest_of_sources(view),
-        token=_token(view, gate, view.attempts + 1, observed, policy),
-    )
+    if faults or permit is None:
+        hint = HINT if own == "full" else HINT_EXPLORATION
+        raise RefusedError("no launch", reasons=tuple(dict.fromkeys(faults)), hint=hint)
+    return permit
 
 
-def _token(
-    view: RunView, gate: GateView, attempt: int, observed: Observed, policy: LoadedPolicy
-) -> dict[str, Any]:
-    config = view.latest(kinds.ConfigurationDeclared)
-    snapshot, split = view.latest(kinds.SnapshotCreated), view.latest(kinds.SplitCreated)
-    if config is None or snapshot is None or split is None or gate.decision is None:
-        raise RefusedError("no launch", reasons=("snapshot, split or configuration is unrecorded",))
+def _derive_full(
+    ledger: Ledger, view: RunView, gate: GateView, *, policy: LoadedPolicy, observed: Observed, now: datetime
+) -> tuple[LaunchPermit | None, list[str]]:
+    """The token that the prepare decision allows, or what the signed log says against it."""
+    bound = bound_facts(view, view.attempts + 1, observed, policy)
+    if gate.decision is None or bound is None:
+        return None, ["snapshot, split or configuration is unrecorded"]
     record, decision = gate.decision
-    rules = policy.policy.gates
-    hours = (
-        rules.decision_valid_hours if attempt == 1 else rules.resume_valid_hours or rules.decision_valid_hours
-    )
-    expires = valid_until(record, hours=hours)
-    return {
-        "format": "pretrain-archive/launch-token/1",
-        "run_uid": view.run_uid,
-        "attempt": attempt,
-        "snapshot": f"{snapshot.name}@{snapshot.version}",
-        "snapshot_digest": snapshot.manifest_digest,
-        "split_digest": split.split_digest,
-        "configuration_digest": config.configuration_digest,
-        "code_digest": observed.code_digest,
-        "environment_digest": observed.environment_digest,
-        "budget": config.budget.to_json(),
-        "minutes_left": round(config.budget.minutes - spent_minutes(view), 3),
-        "stop": config.stop.to_json(),
-        "policy_digest": policy.digest,
+    checkpoint, faults = signed_over(ledger, view.records, rests_on=record.position, missing=NOT_SIGNED_YET)
+    if checkpoint is None:
+        return None, faults
+    token = bound | {
         "prepare_decision": record.record_id,
         "dossier_digest": decision.dossier_digest,
-        "expires": format_time(expires),
+        "expires": format_time(valid_until(record, hours=_hours(view, policy.policy.gates))),
         "nonce": new_id("nonce"),
     }
+    permit = LaunchPermit(
+        run_uid=view.run_uid, attempt=view.attempts + 1, checkpoint=checkpoint, follows=view.newest,
+        sources=newest_of_sources(view), token=token, derived_at=now, rests_on=record.position,
+    )  # fmt: skip
+    return permit, []
+
+
+def _late(ledger: Ledger, permit: LaunchPermit, now: datetime) -> None:
+    """Refuse a token that was kept: what was checked when it was derived may no longer hold."""
+    moment = moment_at(ledger, now, after=permit.rests_on)
+    faults: list[str] = []
+    if format_time(moment.counts) > str(permit.token["expires"]):
+        faults.append(f"the token expired at {permit.token['expires']}{moment.behind()}")
+    if abs(moment.clock - permit.derived_at) > TOKEN_LIVES:
+        faults.append(f"the token was derived at {format_time(permit.derived_at)} and kept since")
+    if faults:
+        raise RefusedError(
+            "no launch", reasons=tuple(faults), hint="Run the task again: it derives another token."
+        )
 
 
 def consume_permit(
-    ledger: Ledger, permit: LaunchPermit, *, target: str, actor: Actor, origin: Origin
+    ledger: Ledger,
+    permit: LaunchPermit,
+    *,
+    target: str,
+    actor: Actor,
+    origin: Origin,
+    now: datetime | None = None,
 ) -> Record:
     """Record the launch intent; the token's use is unique in the whole ledger.
 
     Raises ``AlreadyRecordedError`` if this attempt's token was used before, also by the same task try (whose
     repeated write the ledger would find again), and ``StreamMovedError`` if the run got any record since the
     token was derived (a rejection, a close, another launch), or one of its sources did (a withdrawal, a right that
-    was revoked): then nothing may start.
+    was revoked), and :class:`RefusedError` if the token is too old or its share of the day is gone: then nothing
+    may start.
     """
     for used in ledger.records(streams=[permit.run_uid], kinds=["launch.intended"]):
         if used.attempt == permit.attempt:
@@ -261,6 +252,22 @@ def consume_permit(
                 record_id=used.record_id,
                 hint="Run the task again: it derives the token of the next attempt.",
             )
+    _late(ledger, permit, now or datetime.now(UTC))
+    intent = _intent(permit, target, actor, origin)
+    if permit.share is None:
+        return ledger.append([intent])[0]
+    for tries in range(MOST_TRIES):
+        try:
+            return ledger.append(
+                [intent, exploration.reservation(ledger, permit, actor=actor, origin=origin)]
+            )[0]
+        except StreamMovedError:
+            if tries + 1 == MOST_TRIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _intent(permit: LaunchPermit, target: str, actor: Actor, origin: Origin) -> Draft:
     payload = kinds.LaunchIntended(
         token_digest=permit.digest,
         token=permit.token,
@@ -268,17 +275,18 @@ def consume_permit(
         checkpoint_size=permit.checkpoint.size,
         checkpoint_root=permit.checkpoint.root,
         signer=permit.checkpoint.signer,
+        scope=permit.scope,
     )
     run = Ref(type="run", id=permit.run_uid)
-    bound = (
+    bound = [
         Ref(type="configuration", id=permit.token["configuration_digest"]),
         Ref(type="environment", id=permit.token["environment_digest"]),
-        Ref(type="decision", id=f"{permit.run_uid}/prepare", version=permit.token["dossier_digest"][7:]),
-    )
-    [record] = ledger.append([
-        Draft(stream=permit.run_uid, kind="launch.intended", payload=payload.to_json(), actor=actor, origin=origin,
-              attempt=permit.attempt, unique=f"launch/{permit.run_uid}/{permit.attempt}", follows=permit.follows,
-              beside=permit.sources,
-              edges=tuple(Edge(subject=run, relation=Relation.USED, object=ref) for ref in bound))
-    ])  # fmt: skip
-    return record
+    ]
+    if (signed := permit.token.get("dossier_digest")) is not None:
+        bound.append(Ref(type="decision", id=f"{permit.run_uid}/prepare", version=str(signed)[7:]))
+    return Draft(
+        stream=permit.run_uid, kind="launch.intended", payload=payload.to_json(), actor=actor, origin=origin,
+        attempt=permit.attempt, unique=f"launch/{permit.run_uid}/{permit.attempt}", follows=permit.follows,
+        beside=permit.sources,
+        edges=tuple(Edge(subject=run, relation=Relation.USED, object=ref) for ref in bound),
+    )  # fmt: skip

@@ -112,6 +112,18 @@ class Audit:
     anchors: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attested:
+    """Which of the ``configured`` anchors hold a believed checkpoint that the database fits.
+
+    ``silent`` are those out of reach or without any. ``sealed`` says whether the database has a checkpoint.
+    """
+
+    configured: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    sealed: bool = False
+
+
 class Ledger(Protocol):
     """The verifiable, append-only log of records."""
 
@@ -151,3 +163,12 @@ class Ledger(Protocol):
 
     def proofs(self, positions: Sequence[int], *, size: int) -> dict[int, list[str]]:
         """Return the hex inclusion proof (nearest sibling first) of each position in the tree of ``size``."""
+
+    def newest_time(self, *, after: int) -> str | None:
+        """Return the latest ``recorded_at`` of the newest thousand records behind position ``after``, None if none.
+
+        The time that the ledger has seen pass since that record, whatever clock reads it.
+        """
+
+    def attest(self) -> Attested:
+        """Compare the database with every anchor now; ``BehindAnchorError`` where it is behind one."""

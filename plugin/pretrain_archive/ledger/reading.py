@@ -213,3 +213,13 @@ def size_of(session: Session) -> int:
     """The number of records, as the last position tells."""
     row = session.one("SELECT position FROM pretrain_archive_record ORDER BY position DESC LIMIT 1")
     return int(row[0]) + 1 if row else 0
+
+
+def read_newest_time(database: Database, after: int) -> str | None:
+    """See ``Ledger.newest_time``. The newest thousand: the work does not grow with the log."""
+    sql = (
+        "SELECT MAX(recorded_at) FROM (SELECT recorded_at FROM pretrain_archive_record WHERE position > ? "
+        "ORDER BY position DESC LIMIT 1000) AS newest"
+    )
+    rows = _rows(database, sql, [after])
+    return str(rows[0][0]) if rows and rows[0][0] is not None else None

@@ -13,6 +13,7 @@ from pretrain_archive.ledger import audit, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.port import (
+    Attested,
     Audit,
     Direction,
     NeverSealedError,
@@ -123,6 +124,21 @@ class SqlLedger:
 
         return self.database.attempt(read)
 
+    def newest_time(self, *, after: int) -> str | None:
+        """See ``Ledger.newest_time``."""
+        return reading.read_newest_time(self.database, after)
+
+    def attest(self) -> Attested:
+        """See ``Ledger.attest``."""
+        silent = [
+            anchor.name
+            for anchor in self.anchors
+            if sealing.check_anchor(self.database, anchor, self.keys) is None
+        ]
+        with_checkpoint = self.database.attempt(self._has_checkpoint)
+        names = tuple(anchor.name for anchor in self.anchors)
+        return Attested(configured=names, silent=tuple(silent), sealed=with_checkpoint)
+
     def audit(self) -> Audit:
         """Verify the whole log against this ledger's anchors and keys."""
         return audit.audit(self.database, anchors=self.anchors, keys=self.keys)
@@ -162,6 +178,10 @@ class SqlLedger:
             if anchor.name not in self._seen or token != self._seen[anchor.name]:
                 sealing.check_anchor(self.database, anchor, self.keys)
                 self._seen[anchor.name] = token
+
+    def _has_checkpoint(self) -> bool:
+        with self.database.transaction() as session:
+            return sealing.last_checkpoint(session) is not None
 
     def _is_due_now(self) -> bool:
         with self.database.transaction() as session:

@@ -173,7 +173,10 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
         f"环境 {short(p['environment_digest'])}",
     ),
     "environment.observed": _environment,
-    "launch.intended": lambda p: (f"Launch token consumed, target {p['target']}", f"使用启动令牌，目标 {p['target']}"),
+    "launch.intended": lambda p: (
+        f"Launch token consumed, target {p['target']}" + (", exploration" if p.get("scope") == "exploration" else ""),
+        f"使用启动令牌，目标 {p['target']}" + ("，探索" if p.get("scope") == "exploration" else ""),
+    ),
     "attempt.started": _started,
     "attempt.ended": _ended,
     "event.recorded": lambda p: (p["event"], p["event"]),

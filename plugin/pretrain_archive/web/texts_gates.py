@@ -220,6 +220,7 @@ GATES: dict[str, tuple[str, str]] = {
     "kind.environment.declared": ("Environment declared", "环境已声明"),
     "kind.environment.observed": ("Environment observed", "环境已观测"),
     "kind.launch.intended": ("Launch token used", "启动令牌已使用"),
+    "kind.exploration.reserved": ("Exploration share reserved", "已预留探索额度"),
     "kind.attempt.started": ("Attempt started", "尝试开始"),
     "kind.attempt.ended": ("Attempt ended", "尝试结束"),
     "kind.metrics.recorded": ("Metrics recorded", "指标已记录"),

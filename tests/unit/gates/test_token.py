@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.unit.gates.asked_run import EXPIRES
+from tests.unit.gates.asked_run import EXPIRES, NOW
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import AlreadyRecordedError, StreamMovedError
@@ -37,7 +37,7 @@ print("derived", flush=True)
 sys.stdin.readline()
 try:
     consume_permit(ledger, permit, target="local", actor=Actor(type="task", name=name),
-                   origin=Origin(dag_id="d", dag_run_id=dag_run_id, task_id=name))
+                   origin=Origin(dag_id="d", dag_run_id=dag_run_id, task_id=name), now=NOW)
     print("consumed")
 except AlreadyRecordedError as error:
     print("refused", error.record_id)
@@ -47,7 +47,9 @@ except AlreadyRecordedError as error:
 def consume(run, permit, task="gpu_launch", **origin):
     """Use a token from a task try."""
     caller = run.caller(task, **origin)
-    return consume_permit(run.ledger, permit, target="local", actor=caller.actor, origin=caller.origin)
+    return consume_permit(
+        run.ledger, permit, target="local", actor=caller.actor, origin=caller.origin, now=NOW
+    )
 
 
 def test_what_happens_in_between_wins(run):

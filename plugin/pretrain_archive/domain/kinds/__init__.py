@@ -63,6 +63,7 @@ from pretrain_archive.domain.kinds.data import (
     SplitCreated,
     TemporaryRemoved,
 )
+from pretrain_archive.domain.kinds.exploration import ExplorationReserved
 from pretrain_archive.domain.kinds.gates import (
     GateDecision,
     GateDossier,
@@ -118,6 +119,7 @@ __all__ = [
     "EvaluationReported",
     "EventRecorded",
     "ExitClass",
+    "ExplorationReserved",
     "FileDigest",
     "GateDecision",
     "GateDossier",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pretrain_archive.domain.kinds import artifact, cluster, compute, data, gates, labels
+from pretrain_archive.domain.kinds import artifact, cluster, compute, data, exploration, gates, labels
 from pretrain_archive.domain.kinds.base import Payload
 from pretrain_archive.domain.records import Record, Track
 
@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
     "environment.declared": Kind(model=compute.EnvironmentDeclared, track=Track.COMPUTE),
     "environment.observed": Kind(model=compute.EnvironmentObserved, track=Track.COMPUTE),
     "launch.intended": Kind(model=compute.LaunchIntended, track=Track.COMPUTE),
+    "exploration.reserved": Kind(model=exploration.ExplorationReserved, track=Track.COMPUTE),
     "attempt.started": Kind(model=compute.AttemptStarted, track=Track.COMPUTE),
     "attempt.ended": Kind(model=compute.AttemptEnded, track=Track.COMPUTE),
     "metrics.recorded": Kind(model=compute.MetricsRecorded, track=Track.COMPUTE),
