@@ -31,7 +31,7 @@ def take_over(ledger: Ledger, caller: Caller, view: RunView, runs_folder: Path) 
     intent = open_attempt(view)
     if intent is None:
         return
-    if signs := signs_of_life(view, intent, successor=_succeeds(caller.origin, intent.origin)):
+    if signs := signs_of_life(view, intent, successor=succeeds(caller.origin, intent.origin)):
         raise StillRunningError(
             f"attempt {intent.attempt} of run {view.run_uid} is running: {signs}.",
             hint="Wait for its end, or stop its task first; nothing was started and nothing was ended.",
@@ -46,7 +46,7 @@ def take_over(ledger: Ledger, caller: Caller, view: RunView, runs_folder: Path) 
         )
 
 
-def _succeeds(mine: Origin, before: Origin) -> bool:
+def succeeds(mine: Origin, before: Origin) -> bool:
     """Whether ``mine`` is a later try of the very task that wrote ``before``."""
     same = ("dag_id", "dag_run_id", "task_id", "map_index")
     return (

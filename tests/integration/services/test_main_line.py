@@ -15,7 +15,7 @@ from tests.support.main_line import Line
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError, RefusedError, StillRunningError
 from pretrain_archive.gates.service import gate_view
-from pretrain_archive.services import launching
+from pretrain_archive.services import launch_spec
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_what_changes_while_data_is_laid_out_stops_the_launch(
 ) -> None:
     """Permission is asked again after the long work: a rejection or an edit in between starts nothing."""
     line.to_signed_launch()
-    lay_out = launching.lay_out
+    lay_out = launch_spec.lay_out
 
     def slow(*words: Any, **named: Any) -> Path:
         if event == "rejected meanwhile":
@@ -137,7 +137,7 @@ def test_what_changes_while_data_is_laid_out_stops_the_launch(
             (line.program / "train.py").write_text("print('something else')\n")
         return lay_out(*words, **named)
 
-    monkeypatch.setattr(launching, "lay_out", slow)
+    monkeypatch.setattr(launch_spec, "lay_out", slow)
     with pytest.raises(RefusedError, match="closed" if "rejected" in event else "code changed"):
         line.launch()
     assert launches(line) == 0

@@ -51,7 +51,10 @@ class AsyncCluster(Protocol):
     def watch(
         self, kind: str, namespace: str, selector: str, version: str, *, seconds: float
     ) -> AsyncIterator[Object]:
-        """Events (``type``, ``object``) after ``version`` until the server ends it; :class:`FollowError`."""
+        """Events (``type``, ``object``) after ``version`` until the server ends it; :class:`FollowError`.
+
+        The first one is ``OPENED``, without an object: the server accepted the watch.
+        """
 
     async def delete(self, kind: str, namespace: str, name: str) -> bool:
         """Delete with everything below it; False if it was not there; :class:`FollowError`."""
@@ -87,6 +90,7 @@ class ClientCluster:
         ]  # fmt: skip
         answer = await self._send("GET", _path(kind, namespace), query, seconds=seconds + 15)
         try:
+            yield {"type": "OPENED", "object": {}}
             async for line in _lines(answer.content):
                 event = json.loads(line)
                 if event.get("type") == "ERROR":

@@ -95,7 +95,7 @@ class Stream:
             item = event.get("object") or {}
             self.version = (item.get("metadata") or {}).get("resourceVersion") or self.version
             self._good()
-            if event.get("type") != "BOOKMARK":
+            if event.get("type") not in {"BOOKMARK", "OPENED"}:
                 self.sink.take(self.kind, str(event.get("type")), item)
         if time.monotonic() - begin < 1:  # a server that ends watches at once must not be asked in a circle
             await asyncio.sleep(1)

@@ -1,0 +1,156 @@
+"""Launches on a cluster: adopt a job that exists, close an attempt without one, settle what nobody follows.
+
+The job's record ``job.created`` decides. With it the job is the attempt's only one and is adopted, never created
+again. Without it the job, should it be there, is suspended and has started nothing: it is deleted and the attempt
+is closed as lost, so that the next attempt takes a new token.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pretrain_archive.compute.recovery import close_lost_attempts
+from pretrain_archive.domain.errors import RefusedError, StillRunningError
+from pretrain_archive.domain.identity import parse_time
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    CheckpointRegistered,
+    JobCreated,
+    LaunchIntended,
+    read_payload,
+)
+from pretrain_archive.domain.policy_compute import Kubernetes
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.permit import open_attempt
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.checkpoints import registrar
+from pretrain_archive.services.launch_bench import Bench
+from pretrain_archive.services.launch_inputs import code_of, config_of
+from pretrain_archive.services.launch_spec import Resume, data_folder, spec_of
+from pretrain_archive.services.recovering import SILENCE, succeeds
+
+if TYPE_CHECKING:
+    from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch
+    from pretrain_archive.compute.spec import JobSpec
+
+RESUME = "PRETRAIN_ARCHIVE_RESUME_FROM"
+
+
+def open_job(view: RunView) -> tuple[Record, JobCreated] | None:
+    """The launch intent of the attempt without an end, and its job; None if it has no job on record."""
+    intent = open_attempt(view)
+    if intent is None:
+        return None
+    created = [job for _, job in view.all(JobCreated) if job.attempt == intent.attempt]
+    return (intent, created[-1]) if created else None
+
+
+def cluster_launch(
+    ledger: Ledger, caller: Caller, view: RunView, bench: Bench, cluster: Kubernetes, *,
+    spec: JobSpec | None = None, intent: Record | None = None,
+) -> KubernetesLaunch:  # fmt: skip
+    """The launch of a new attempt, or (without ``spec`` and ``intent``) of the one whose job is on record.
+
+    The specification of an adopted job is made again from the ledger: what it was created with stands there.
+    """
+    from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch  # noqa: PLC0415 (heavy)
+
+    if spec is None or intent is None:
+        found = open_job(view)
+        if found is None:
+            raise RefusedError(f"run {view.run_uid} has no job that could be followed")
+        intent, created = found
+        spec = spec_of(
+            view, attempt=created.attempt, code=code_of(config_of(view).command, cluster),
+            manifest=data_folder(bench, view.run_uid) / "manifest.jsonl", runs_folder=bench.runs_folder,
+            resume=_resumed_from(view, created),
+        )  # fmt: skip
+    return KubernetesLaunch(
+        spec, intent=intent, cluster=cluster, api=bench.clusters(cluster), ledger=ledger, actor=caller.actor,
+        origin=caller.origin, on_checkpoint=registrar(ledger, caller, view), progress=caller.say,
+    )  # fmt: skip
+
+
+def _resumed_from(view: RunView, created: JobCreated) -> Resume | None:
+    """The recovery point that the job was created with, as its manifest names it."""
+    folder = next(iter(_values(created.manifest, RESUME)), "")
+    if not folder:
+        return None
+    steps = [
+        checkpoint.step
+        for _, checkpoint in view.all(CheckpointRegistered)
+        if checkpoint.location.rstrip("/").endswith(Path(folder).as_uri().removeprefix("file://"))
+    ]
+    return (Path(folder), steps[-1]) if steps else None
+
+
+def _values(node: Any, name: str) -> list[str]:
+    """Values of the variable ``name`` wherever a manifest sets it."""
+    if isinstance(node, list):
+        return [value for part in node for value in _values(part, name)]
+    if not isinstance(node, dict):
+        return []
+    if node.get("name") == name and isinstance(node.get("value"), str):
+        return [node["value"]]
+    return [value for part in node.values() for value in _values(part, name)]
+
+
+def check_cluster(bench: Bench, cluster: Kubernetes, view: RunView) -> None:
+    """Ask the cluster something small before any work is done: a wrong connection or namespace is named at once."""
+    from pretrain_archive.compute.kubernetes.names import RUN_LABEL, label_value  # noqa: PLC0415 (heavy)
+
+    bench.clusters(cluster).list_pods(cluster.namespace, f"{RUN_LABEL}={label_value(view.run_uid)}")
+
+
+def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:
+    """Refuse data that the pods would not find: a document that lies outside the shared volume."""
+    root = Path(cluster.mount_path).resolve()
+    with manifest.open("rb") as file:
+        for line in file:
+            place = str(json.loads(line)["location"])
+            if not Path(place).resolve().is_relative_to(root):
+                raise RefusedError(
+                    "no launch: the data is out of the pods' reach", reasons=(f"{place} is not below {root}",),
+                    hint="Put [pretrain_archive] store_url below [compute.kubernetes] mount_path.",
+                )  # fmt: skip
+
+
+def close_uncreated(
+    ledger: Ledger, caller: Caller, view: RunView, bench: Bench, cluster: Kubernetes
+) -> list[AttemptEnded]:
+    """Close the open attempt that has no job on record; its job, which is suspended, is deleted if it is there.
+
+    Another try than the one that consumed the token has to see silence first, as on a machine. Closing comes
+    before deleting: whoever still creates the job finds the attempt ended and deletes it himself.
+    """
+    intent = open_attempt(view)
+    if intent is None or open_job(view) is not None:
+        return []
+    age = datetime.now(UTC) - parse_time(intent.recorded_at)
+    if not succeeds(caller.origin, intent.origin) and age < SILENCE:
+        raise StillRunningError(
+            f"attempt {intent.attempt} of run {view.run_uid} was launched moments ago and has no job yet.",
+            hint="Wait for its job or its end; nothing was started and nothing was ended.",
+        )
+    closed = close_lost_attempts(
+        ledger, view, bench.runs_folder, actor=caller.actor, origin=caller.origin,
+        on_checkpoint=registrar(ledger, caller, view),
+    )  # fmt: skip
+    remove_uncreated(bench, cluster, view, intent)
+    for attempt in closed:
+        caller.say(f"attempt {attempt.attempt} never had a job on record: it is {attempt.state}")
+    return closed
+
+
+def remove_uncreated(bench: Bench, cluster: Kubernetes, view: RunView, intent: Record) -> None:
+    """Delete the suspended job that an interrupted launch may have left."""
+    from pretrain_archive.compute.kubernetes.names import job_name  # noqa: PLC0415 (heavy)
+
+    token = read_payload(intent, LaunchIntended).token_digest
+    name = job_name(view.run_uid, intent.attempt or 0, token)
+    bench.clusters(cluster).delete_job(cluster.namespace, name, kind=cluster.object_kind)

@@ -1,0 +1,88 @@
+"""The specification of an attempt, from what the ledger holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pretrain_archive.artifacts.verification import newest_verified
+from pretrain_archive.compute.cost import spent_seconds
+from pretrain_archive.compute.spec import JobSpec, attempt_folder
+from pretrain_archive.data.verify import verify_snapshot
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import EnvironmentDeclared, SplitCreated
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.training import target_steps
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.code import Code
+from pretrain_archive.services.launch_bench import Bench
+from pretrain_archive.services.launch_inputs import config_of, in_image
+from pretrain_archive.services.laying import lay_out
+from pretrain_archive.services.progress import every
+from pretrain_archive.services.runs import policy_of, snapshot_of
+
+Resume = tuple[Path, int]
+"""The folder of a verified checkpoint and its step."""
+
+
+def data_folder(bench: Bench, run_uid: str) -> Path:
+    """Where a run's data is laid out."""
+    return bench.runs_folder / run_uid / "data"
+
+
+def prove_data(view: RunView, bench: Bench, caller: Caller) -> Path:
+    """Prove that the snapshot's stored bytes are those that were signed, and lay them out for the program."""
+    snapshot, split = snapshot_of(view), view.latest(SplitCreated)
+    folder = data_folder(bench, view.run_uid)
+    if split is None:
+        raise RefusedError("no launch", reasons=("the split is unrecorded",))
+    if snapshot.mode == "recipe":  # making it again proves every digest
+        return lay_out(bench.store, caller, snapshot, split, folder)
+    checked = verify_snapshot(
+        bench.store, snapshot.name, snapshot.version, manifest_digest=snapshot.manifest_digest,
+        progress=every(caller.say, "verified"),
+    )  # fmt: skip
+    if checked.verdict != "verified":
+        named = tuple(
+            f"{item.path}: expected {item.expected}, found {item.found}" for item in checked.items[:5]
+        )
+        raise RefusedError("no launch: the data changed after it was signed", reasons=named)
+    return lay_out(bench.store, caller, snapshot, split, folder)
+
+
+def recovery_point(view: RunView) -> Resume | None:
+    """Where the next attempt goes on: the newest verified checkpoint; None to begin anew."""
+    found = newest_verified(view)
+    return (found[1], found[0].step) if found else None
+
+
+def spec_of(
+    view: RunView,
+    *,
+    attempt: int,
+    code: Code,
+    manifest: Path | None,
+    runs_folder: Path,
+    resume: Resume | None,
+) -> JobSpec:
+    """One attempt of the run."""
+    config, policy = config_of(view), policy_of(view)
+    declared = view.latest(EnvironmentDeclared)
+    return JobSpec(
+        run_uid=view.run_uid,
+        attempt=attempt,
+        command=tuple(config.command),
+        configuration=config.configuration,
+        data_manifest=manifest,
+        work_folder=attempt_folder(runs_folder, view.run_uid, attempt),
+        checkpoint_folder=Path(config.checkpoints.location),
+        budget=config.budget,
+        stop=config.stop,
+        program_folder=None if in_image(code) else code.folder,
+        resume_from=resume[0] if resume else None,
+        resume_step=resume[1] if resume else None,
+        allowed_variables=tuple(policy.environment.allowed_variables),
+        declared=declared.environment if declared else None,
+        drift=policy.environment.drift,
+        target_steps=target_steps(config.configuration),
+        spent_seconds=spent_seconds(view),
+    )
