@@ -18,7 +18,9 @@ class Kubernetes(_Part):
     (``name@sha256:…``). ``claim`` is a volume claim that the workers of Airflow mount too, at ``mount_path`` in
     every pod: the attempt's folder, data and checkpoints lie below it. ``accelerators_per_node`` 0 puts them all on
     one node. ``queue`` and ``workload_priority`` are Kueue's names, ``priority_class`` is the pod's. ``template`` is
-    merged into the pod template. ``start_minutes`` is how long a job may wait for its members.
+    merged into the pod template. ``start_minutes`` is how long a job may wait for its members. ``grace_seconds`` are
+    what a program gets between SIGTERM and SIGKILL, for a last checkpoint. ``shared_memory`` limits ``/dev/shm``
+    (it counts as memory). ``train_job_patches`` is the field by which the cluster's Kubeflow Trainer is told of pods.
     """
 
     connection: str = "kubernetes_default"
@@ -39,6 +41,9 @@ class Kubernetes(_Part):
     template: dict[str, Any] = {}
     start_minutes: float = Field(gt=0, default=60)
     keep_hours: float = Field(ge=0, default=24)
+    grace_seconds: float = Field(ge=0, le=3600, default=20)
+    shared_memory: str | None = None
+    train_job_patches: Literal["podTemplateOverrides", "runtimePatches"] = "runtimePatches"
 
 
 class Compute(_Part):
