@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pretrain_archive.artifacts.registration import current
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
     CandidateNamed,
     CheckpointRegistered,
     EvaluationReported,
-    LaunchIntended,
     TombstoneWritten,
     read_payload,
 )
@@ -46,8 +46,12 @@ def candidate_id(run_uid: str, checkpoint: str) -> str:
 def propose(view: RunView) -> list[Proposal]:
     """Every evaluated checkpoint of the run, the best passed one kept; empty if none was evaluated.
 
+    What an exploration made is measured and never proposed.
+
     Equal values: the later checkpoint is kept, and the reason of the other says so.
     """
+    if is_exploration(view):
+        return []
     evaluated = _evaluated(view)
     metric, lower = _acceptance(view)
     passed = [entry for entry in evaluated if entry[1].passed and entry[2] is not None]
@@ -164,8 +168,8 @@ def _problems(
         problems.append("its evaluation is of other bytes")
     if any(stone.ref == f"checkpoint:{checkpoint.checkpoint_id}" for _, stone in view.all(TombstoneWritten)):
         problems.append("its bytes were deleted")
-    if any(launch.token.get("scope") == "exploration" for _, launch in view.all(LaunchIntended)):
-        problems.append("the run was an exploration")
+    if is_exploration(view):
+        problems.append(REASON)
     best = _best(view)
     other = best is not None and best[0].checkpoint_id != checkpoint.checkpoint_id
     if best is not None and other and best[1].passed and not why_not_best.strip():

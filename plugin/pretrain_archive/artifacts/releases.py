@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError, StreamMovedError
+from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
     CandidateNamed,
@@ -211,6 +212,8 @@ def _decision_problems(view: RunView, decision: Record) -> list[str]:
 
 
 def _candidate_problems(view: RunView, candidate: CandidateNamed) -> list[str]:
+    if is_exploration(view):
+        return [REASON]
     if candidate not in [fact for _, fact in named_candidates(view)]:
         return ["the candidate is not recorded like this in this run"]
     problems = [] if candidate.kept else ["the candidate was dropped"]

@@ -34,6 +34,7 @@ class JobSpec:
     ``resume_from`` is the folder of a verified checkpoint, ``resume_step`` its step. ``declared`` is the signed
     environment, ``drift`` what a blocking difference from it does. ``target_steps`` counts as completion when
     the program reports that step. ``spent_seconds`` are the accelerator seconds of earlier attempts.
+    ``deadline_seconds`` is how long an exploration may live, whoever watches; None for a full launch.
     """
 
     run_uid: str
@@ -57,6 +58,7 @@ class JobSpec:
     grace_seconds: float = 2.5
     heartbeat_seconds: float = 5.0
     scope: Literal["full", "exploration"] = "full"
+    deadline_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if not self.run_uid or self.attempt < 1:
@@ -138,10 +140,22 @@ def program_environment(spec: JobSpec, inherited: Mapping[str, str]) -> dict[str
 
 
 def wall_limit_seconds(spec: JobSpec) -> float:
-    """Seconds after which the job must be over by wall time or budget, whichever is first."""
+    """Seconds after which the job must be over by wall time, budget or an exploration's deadline: the first."""
     share = max(1, spec.budget.accelerators)
     left = max(0.0, spec.budget.minutes * 60 * share - spec.spent_seconds) / share
-    return min(spec.stop.wall_minutes * 60, left)
+    limit = min(spec.stop.wall_minutes * 60, left)
+    return limit if spec.deadline_seconds is None else min(limit, spec.deadline_seconds)
+
+
+def backstop_seconds(spec: JobSpec, *, margin: float) -> float:
+    """When the job ends itself, should nobody stop it: ``margin`` after the limit, so that the stop is recorded.
+
+    An exploration's deadline has no margin: the last process is gone by then, the time to end it included.
+    """
+    limit = wall_limit_seconds(spec) + margin
+    if spec.deadline_seconds is None:
+        return limit
+    return max(1.0, min(limit, spec.deadline_seconds - spec.grace_seconds))
 
 
 def build_process(
@@ -154,7 +168,7 @@ def build_process(
     """
     folder = spec.work_folder
     # The wrapper's own limit is a backstop for a worker that hangs; the stop rules come first and are recorded.
-    limit = wall_limit_seconds(spec) + 15
+    limit = backstop_seconds(spec, margin=15)
     argv = [
         python, "-u", str(WRAPPER), "--status", str(folder / "status.jsonl"), "--folder", str(spec.folder),
         "--allow", ",".join(spec.allowed_variables), "--moment", "resume" if spec.resume_from else "start",

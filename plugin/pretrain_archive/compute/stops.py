@@ -81,6 +81,20 @@ class BudgetSpent:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """An exploration's share is used up; ``grace`` is the time that it takes to end the job."""
+
+    seconds: float
+    grace: float = 0.0
+
+    def check(self, state: JobState) -> StopFired | None:
+        """See :class:`StopRule`."""
+        if state.seconds < self.seconds - 2 * self.grace:
+            return None
+        return state.fired("budget", f"{state.seconds:.1f} s", f"{self.seconds:.1f} s of an exploration")
+
+
+@dataclass(frozen=True, slots=True)
 class NanLoss:
     """The loss is not a finite number."""
 
@@ -153,6 +167,8 @@ def rules_of(spec: JobSpec, *, evidence_seconds: float = 120.0) -> tuple[StopRul
     wall = WallTime(stop.wall_minutes)
     by_budget = wall_limit_seconds(spec) < stop.wall_minutes * 60
     rules += [budget, wall] if by_budget else [wall, budget]
+    if spec.deadline_seconds is not None:
+        rules.insert(0, Deadline(spec.deadline_seconds, spec.grace_seconds))
     return (*rules, NoProgress(stop.no_progress_minutes), EvidenceLost(evidence_seconds))
 
 

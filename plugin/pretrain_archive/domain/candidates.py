@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 
@@ -16,7 +17,12 @@ def named_candidates(view: RunView) -> list[Named]:
 
 
 def chosen_candidate(view: RunView) -> Named | None:
-    """The candidate that is kept, by the newest fact about it; None if there is none, or it was dropped since."""
+    """The candidate that is kept, by the newest fact about it; None if there is none, or it was dropped since.
+
+    An exploration has none, whatever is recorded in it.
+    """
+    if is_exploration(view):
+        return None
     return next((found for found in reversed(named_candidates(view)) if found[1].kept), None)
 
 

@@ -94,6 +94,7 @@ RELEASE_REQUIRED = frozenset(
         "release.applicable",
         "release.not_applicable",
         "release.rollback",
+        "release.scope",
     }
 )
 """Release items (R113) that must be verified before the outcome *register*; the registry itself is advisory."""

@@ -108,6 +108,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "release.evaluation": ("Release: evaluation report", "发布：评估报告"),
     "release.applicable": ("Release: where it may be used", "发布：适用场景"),
     "release.not_applicable": ("Release: where it must not be used", "发布：不适用场景"),
+    "release.scope": ("Release: not from an exploration", "发布：不得来自探索训练"),
     "release.rollback": ("Release: rollback and take-down", "发布：回滚与下线方式"),
     "release.registry": ("Release: in a registry", "发布：已入登记库"),
 }

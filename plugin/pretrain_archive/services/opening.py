@@ -10,6 +10,7 @@ from typing import Any
 from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.exploration import check_exploration
 from pretrain_archive.domain.identity import Ref, new_id
 from pretrain_archive.domain.policy import ROLES, LoadedPolicy
 from pretrain_archive.domain.records import Draft, Edge, Relation
@@ -74,6 +75,7 @@ def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
     _require_storable(values)
     policy = host.policies(request.project)
     check_against_policy(request, policy.policy)
+    check_exploration(request, policy.policy)
     train = resolve_command(request.train_command, field="train_command")
     evaluate = resolve_command(request.evaluate_command, field="evaluate_command")
     code, evaluator = read_code(train), read_code(evaluate)

@@ -99,6 +99,7 @@ CHINESE: dict[str, tuple[str, str]] = {
     "release.evaluation": ("评估报告以其摘要保存在存储中", "对检查点进行评估。"),
     "release.applicable": ("请求中写明了适用场景", "说明模型可用于何处。"),
     "release.not_applicable": ("请求中写明了不适用场景", "说明模型不得用于何处。"),
+    "release.scope": ("本训练经完整签批后启动", "以相同输入触发一次完整训练并签批。"),
     "release.rollback": ("请求中写明了回滚方式", "说明如何回滚和下线该模型。"),
     "release.registry": ("注册表中有该发布", "未连接注册表；该发布仅记录在本档案中。"),
     "gate.prepare": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署准备关口。"),

@@ -6,6 +6,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import item, last, names_snapshot, short, stated
 from pretrain_archive.domain.checklists.release import RELEASE
+from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -27,7 +28,9 @@ def _checkpoint_of(
 
 
 def candidate(view: RunView, policy: Policy) -> Item:
-    """A candidate is named, with its reason, and its checkpoint was verified (R138)."""
+    """A candidate is named, with its reason, and its checkpoint was verified (R138); an exploration has none."""
+    if is_exploration(view):
+        return _refused_exploration(view, policy)
     record, chosen = _chosen(view)
     checkpoint_record, checkpoint = _checkpoint_of(view, chosen)
     holds: bool | None = None
@@ -46,6 +49,24 @@ def candidate(view: RunView, policy: Policy) -> Item:
         owner=policy.people.model_owner,
         requirement="R138",
         hint="Evaluate a checkpoint so that a candidate is named.",
+    )
+
+
+def _refused_exploration(view: RunView, policy: Policy) -> Item:
+    """No candidate can come from an exploration: changed evidence, so that nothing is handed over."""
+    record, _ = last(view, kinds.RunOpened)
+    launches = [found for found, _ in view.all(kinds.LaunchIntended)]
+    return item(
+        "close.candidate",
+        "artifact",
+        evidence=(record, *launches),
+        holds=False,
+        found=REASON,
+        expected="a run that was launched with a full sign-off",
+        check="no launch of the run was an exploration",
+        owner=policy.people.model_owner,
+        requirement="R138",
+        hint="Trigger a full run with the same inputs and have it signed.",
     )
 
 

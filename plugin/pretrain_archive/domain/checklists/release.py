@@ -5,6 +5,7 @@ from __future__ import annotations
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.checklists.common import Check, item, last, short, stated
 from pretrain_archive.domain.checklists.sources import release_rights
+from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
@@ -69,6 +70,26 @@ def release_evaluation(view: RunView, policy: Policy) -> Item:
     )
 
 
+def release_scope(view: RunView, policy: Policy) -> Item | None:
+    """An exploration is never released; other runs are not asked (R132)."""
+    if not is_exploration(view):
+        return None
+    record, _ = last(view, kinds.RunOpened)
+    return item(
+        "release.scope",
+        "artifact",
+        evidence=(record,),
+        holds=False,
+        found=REASON,
+        check="the run was launched with a full sign-off",
+        expected="a full run",
+        blocking=False,
+        owner=policy.people.model_owner,
+        requirement="R132",
+        hint="Trigger a full run with the same inputs and have it signed.",
+    )
+
+
 def release_registry(_view: RunView, policy: Policy) -> Item:
     """The release is in a registry (R113): happens after this gate, so it is advisory and has no evidence."""
     return item(
@@ -94,5 +115,6 @@ RELEASE: tuple[Check, ...] = (
     _release("applicable", "applicable", hint="Say where the model may be used."),
     _release("not_applicable", "not_applicable", hint="Say where the model must not be used."),
     _release("rollback", "rollback", "take_down", hint="Say how the model is rolled back and taken down."),
+    release_scope,
     release_registry,
 )
