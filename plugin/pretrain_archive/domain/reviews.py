@@ -154,7 +154,8 @@ def needs_review(view: RunView) -> Cause | None:
     asked = any(r.position > record.position for r, d in view.all(kinds.GateDossier) if d.gate == "review")
     ruled = any(stop.attempt == ended.attempt for _, stop in view.all(StopFired))
     stop = conditions(view)
-    again = stop is not None and repeated_failure(view, stop) is not None
+    # Where no attempt is left nothing can be launched at all: the ceiling says so, and a review changes nothing.
+    again = stop is not None and attempts_left(view) != 0 and repeated_failure(view, stop) is not None
     return cause if ended.state == "stopped" or ruled or again or asked else None
 
 

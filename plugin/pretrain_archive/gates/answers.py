@@ -1,7 +1,7 @@
 """Taking a gate's answer: judged, then recorded as a decision or a refusal, whatever path it took.
 
-A rejection and the close that follows from it are one transaction, and so are an expiry and its close: there is no
-moment in which a rejected run is still open.
+A rejection and the close that follows from it are one transaction; so are an expiry and its close, and a review that
+stops the run and its close: there is no moment in which a rejected run is still open.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import GateDecision, GateDossier, GateExpired, GateRefused, RunClosed
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
+from pretrain_archive.domain.reviews import CLOSING
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.asking import dossier_draft
 from pretrain_archive.gates.judging import Answer, Fault, fault_of, reason_of
@@ -53,9 +54,9 @@ class _Desk:
         """How many records of ``kinds`` this task try wrote before."""
         return sum(1 for r in self.run.records if r.origin == self.origin and r.kind in kinds)
 
-    def close(self, outcome: str, reason: str) -> Draft:
-        """The close that a rejection or an expiry brings."""
-        closed = RunClosed.model_validate({"outcome": outcome, "reason": reason})
+    def close(self, outcome: str, reason: str, figures: dict[str, str] | None = None) -> Draft:
+        """The close that a rejection, an expiry or a review's choice brings."""
+        closed = RunClosed.model_validate({"outcome": outcome, "reason": reason, "figures": figures or {}})
         return self.draft("run.closed", closed.to_json(), unique=f"close/{self.run.run_uid}")
 
 
@@ -150,6 +151,9 @@ def _decide(desk: _Desk, answer: Answer) -> Outcome:
     if decision.decision == "reject":
         reason = f"{desk.view.gate} gate rejected by {decision.person_name}: {decision.reason}"
         drafts.append(desk.close("rejected", reason))
+    elif (closes := CLOSING.get(decision.outcome or "")) is not None:
+        reason = f"review by {decision.person_name}: {decision.reason}"
+        drafts.append(desk.close(closes, reason, dict(desk.view.dossier.consequences)))
     return Outcome(decision=decision, record=desk.ledger.append(drafts)[0])
 
 
@@ -167,7 +171,7 @@ def _decision(view: GateView, answer: Answer, dossier_record: str) -> GateDecisi
         "acknowledged": [item.id for item in view.dossier.advisory()] if approve else [],
         "items": {item.id: item.verdict.value for item in view.dossier.items},
         "self_signed": answer.person_name == view.submitter,
-        "outcome": answer.values.get("outcome") if approve and view.gate == "close" else None,
+        "outcome": answer.values.get("outcome") if approve and view.dossier.outcomes() else None,
         "authentication": answer.authentication,
     })  # fmt: skip
 

@@ -10,7 +10,8 @@ from pretrain_archive.domain.gates import changed_parts, recorded_policy
 from pretrain_archive.domain.kinds import GateDossier
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
-from pretrain_archive.domain.run_view import GATES
+from pretrain_archive.domain.reviews import cause_of
+from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.gates.form import GateForm, build_form
 from pretrain_archive.gates.service import GateView, gate_view, load_run, signed_in_its_time
 from pretrain_archive.ledger.port import Ledger
@@ -31,12 +32,26 @@ def require_order(view: GateView, run_state: str, signed: Mapping[str, bool]) ->
     """Refuse a gate that is asked before its turn, or of a closed run."""
     if run_state == "closed":
         raise RefusedError(f"run {view.run_uid} is closed", hint="Trigger a new run.")
-    for gate in GATES[: GATES.index(view.gate)]:
+    for gate in gates_before(view.gate):
         if not signed.get(gate):
             raise RefusedError(
                 f"the {view.gate} gate comes after the {gate} gate, which is not signed for what stands now",
                 hint=f"Answer the {gate} gate first.",
             )
+
+
+def gates_before(gate: str) -> tuple[str, ...]:
+    """The gates that must be signed before ``gate`` is asked; none before a review, which may find one stale."""
+    return GATES[: GATES.index(gate)] if gate in GATES else ()
+
+
+def require_due(view: GateView, run: RunView) -> None:
+    """Refuse a review of an attempt that goes on, completed or never was."""
+    if view.gate == "review" and cause_of(run) is None:
+        raise RefusedError(
+            f"nothing of run {view.run_uid} is to be reviewed: no attempt ended without completing",
+            hint="A review is asked after an attempt that was stopped or failed for good.",
+        )
 
 
 def require_people(view: GateView) -> None:
@@ -90,8 +105,9 @@ def ask(
     run = load_run(ledger, run_uid)
     view = gate_view(ledger, run, gate, policy)
     require_policy(view, policy)
-    earlier = {g: signed_in_its_time(ledger, run, g) for g in GATES[: GATES.index(gate)]}
+    earlier = {g: signed_in_its_time(ledger, run, g) for g in gates_before(gate)}
     require_order(view, run.state, earlier)
+    require_due(view, run)
     require_people(view)
     ordinal = sum(1 for record in run.records if record.kind == "gate.dossier" and record.origin == origin)
     [record] = ledger.append([dossier_draft(view, actor, origin, run.attempts, ordinal)])

@@ -7,6 +7,7 @@ from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluati
 from pretrain_archive.domain.chains import chain_of, told
 from pretrain_archive.domain.checklists.common import short
 from pretrain_archive.domain.gates import Difference
+from pretrain_archive.domain.reviews import cause_of, figures, last_end
 from pretrain_archive.domain.run_view import RunView
 
 Facts = tuple[tuple[str, str], ...]
@@ -68,13 +69,28 @@ def _compute(view: RunView) -> list[tuple[str, str]]:
                 (
                     f"wall {stop.wall_minutes:g} min, no progress {stop.no_progress_minutes:g} min, "
                     f"NaN {stop.stop_on_nan}, max loss {stop.max_loss}, attempts {stop.max_attempts}"
-                ),
+                )
+                + further_limits(stop),
             ),
             ("checkpoints", f"every {plan.every_steps} steps; {plan.retention_rule}; {plan.restore_owner}"),
         ]
     if environment is not None:
         facts.append(("environment_digest", environment.environment_digest))
     return facts
+
+
+def further_limits(stop: kinds.StopConditions) -> str:
+    """The limits that a form may leave empty, where they are set; so a dossier without them is as it always was."""
+    told = []
+    if stop.loss_factor is not None:
+        told.append(f"loss {stop.loss_factor:g} × its best for {stop.loss_points} points")
+    if not stop.stop_on_bad_data:
+        told.append("bad data do not stop")
+    if stop.max_read_errors is not None:
+        told.append(f"read errors {stop.max_read_errors:g}")
+    if stop.max_empty_reads is not None:
+        told.append(f"empty reads {stop.max_empty_reads:g}")
+    return "".join(f", {text}" for text in told)
 
 
 def _evaluator(config: kinds.ConfigurationDeclared) -> list[tuple[str, str]]:
@@ -98,6 +114,23 @@ def _training(view: RunView) -> list[tuple[str, str]]:
     if checkpoint is not None:
         facts.append(("checkpoint", f"step {checkpoint.step} {checkpoint.digest}"))
     return facts
+
+
+def _review(view: RunView) -> list[tuple[str, str]]:
+    """The attempt that is looked at: what binds a review to it."""
+    cause, found = cause_of(view), last_end(view)
+    if cause is None or found is None:
+        return []
+    numbers = figures(view)
+    hours = numbers.get("accelerator_hours_spent")
+    return [
+        ("attempt", f"{cause.attempt} {found[0].record_id}"),
+        ("stopped_by", cause.text()),
+        ("last_step", str(found[1].last_step)),
+        ("steps_lost", str(found[1].steps_lost)),
+        ("cost", f"{numbers['minutes_spent']} min" + (f", {hours} accelerator hours" if hours else "")),
+        ("attempts", str(view.attempts)),
+    ]
 
 
 def _result(view: RunView) -> list[tuple[str, str]]:
@@ -125,6 +158,8 @@ def facts_of(gate: str, view: RunView) -> Facts:
     facts = _request(view) + _data(view) + _compute(view)
     if gate in {"run", "close"}:
         facts += _training(view)
+    if gate == "review":
+        facts += _review(view)
     if gate == "close":
         facts += _result(view)
     return tuple(facts)
@@ -140,6 +175,8 @@ def consequences_of(gate: str, view: RunView) -> Facts:
             ("wall_minutes", f"{config.stop.wall_minutes:g}"),
             ("attempts_left", str(config.stop.max_attempts)),
         )
+    if gate == "review":
+        return tuple(figures(view).items())
     if gate == "close":
         size = sum(sum(file.size for file in c.files) for _, c in view.all(kinds.CheckpointRegistered))
         return (("recovery_bytes", str(size)),)

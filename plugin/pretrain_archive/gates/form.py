@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pretrain_archive.domain.checklists.common import short
-from pretrain_archive.domain.gates import OUTCOMES, Dossier
+from pretrain_archive.domain.gates import Dossier
+from pretrain_archive.domain.reviews import choice_words
 from pretrain_archive.domain.texts import GATES, ITEMS
 from pretrain_archive.domain.texts import OUTCOMES as OUTCOME_WORDS
 from pretrain_archive.domain.verdicts import Item, counts
@@ -71,11 +72,29 @@ def _consequences(dossier: Dossier, language: str) -> str:
             "**Approve** 确认执行过程可解释。**Reject** 结束此运行。",
             language,
         )
+    if dossier.gate == "review":
+        return _review_choices(dossier, language)
     return both(
         "**Approve** carries out the outcome you choose and freezes the run. **Reject** ends the run.",
         "**Approve** 执行所选结果并冻结此运行。**Reject** 结束此运行。",
         language,
     )
+
+
+def _review_choices(dossier: Dossier, language: str) -> str:
+    """A line per choice, with its numbers; what cannot be chosen says why."""
+    numbers = dict(dossier.consequences)
+    lines = []
+    for outcome in dossier.outcomes():
+        gaps = dossier.gaps(outcome)
+        told = (
+            both("Not possible", "不可选", language) + f": {_titles(gaps, language)}"
+            if gaps
+            else both(*choice_words(outcome, numbers), language)
+        )
+        lines.append(f"**{both(*OUTCOME_WORDS[outcome], language)}**: {told}")
+    lines.append(both("**Reject** ends the run as rejected.", "**Reject** 以“已拒绝”结束此运行。", language))
+    return "\n\n".join(lines)
 
 
 def _differences(dossier: Dossier, language: str) -> str:
@@ -110,7 +129,13 @@ def build_body(
     if advisory := dossier.advisory():
         lines.append(both("To acknowledge", "需知悉", language) + ": " + _titles(advisory, language))
     lines.append(f"{plain(facts.get('project', ''))}: {plain(facts.get('objective', ''))}")
-    lines.append(_differences(dossier, language))
+    if dossier.gate == "review":
+        attempt = facts.get("attempt", "").partition(" ")[0]
+        lines.append(
+            both("Attempt", "尝试", language) + f" {plain(attempt)}: {plain(facts.get('stopped_by', ''))}"
+        )
+    else:
+        lines.append(_differences(dossier, language))
     if since_last is not None:
         named = "; ".join(plain(part, 60) for part in since_last[:MOST_NAMED]) or both(
             "nothing", "无", language
@@ -159,8 +184,9 @@ def build_form(
                 language,
             ),
         }
-    if dossier.gate == "close":
-        allowed = [o for o in OUTCOMES if o != "register" or not dossier.release_gaps()]
+    if choices := dossier.outcomes():
+        # A review's choices all stand: Airflow keeps the first question's form when a gate is asked again.
+        allowed = [o for o in choices if dossier.gate == "review" or not dossier.gaps(o)]
         fields["outcome"] = {
             "default": None,
             "type": ["null", "string"],

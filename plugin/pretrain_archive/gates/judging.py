@@ -2,7 +2,7 @@
 
 1. a person answered, in a shape that can be read; 2. the person is entitled, by name and id; 3. the answer is
 about exactly the dossier that stands now; 4. a reason is given; 5. approval needs every blocking item verified,
-every advisory gap acknowledged and, at the close gate, an outcome that the evidence allows.
+every advisory gap acknowledged and, at the close gate and a review, an outcome that the evidence allows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from pretrain_archive.domain.gates import OUTCOMES, recorded_policy
+from pretrain_archive.domain.gates import recorded_policy
 from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import GateView
@@ -127,10 +127,10 @@ def _approval(view: GateView, answer: Answer) -> Fault | None:
         return "invalid", f"blocking items are not verified: {', '.join(item.id for item in blocked)}"
     if dossier.advisory() and answer.values.get("acknowledge") is not True:
         return "invalid", f"not acknowledged: {', '.join(item.id for item in dossier.advisory())}"
-    if view.gate == "close":
+    if choices := dossier.outcomes():
         outcome = answer.values.get("outcome")
-        if outcome not in OUTCOMES:
-            return "invalid", f"an outcome is required ({', '.join(OUTCOMES)}), got {outcome!r}"
-        if outcome == "register" and (gaps := dossier.release_gaps()):
-            return "invalid", f"register needs {', '.join(item.id for item in gaps)}"
+        if not isinstance(outcome, str) or outcome not in choices:
+            return "invalid", f"an outcome is required ({', '.join(choices)}), got {outcome!r}"
+        if gaps := dossier.gaps(outcome):
+            return "invalid", f"{outcome} needs {', '.join(item.id for item in gaps)}"
     return None

@@ -20,6 +20,7 @@ from pretrain_archive.domain.exploration import Scope, scope_of
 from pretrain_archive.domain.identity import Ref, format_time, new_id
 from pretrain_archive.domain.policy import Gates, LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
+from pretrain_archive.domain.reviews import attempts_left
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.training import spent_minutes
 from pretrain_archive.gates import exploration
@@ -36,6 +37,7 @@ from pretrain_archive.gates.permit_parts import (
     signed_over,
 )
 from pretrain_archive.gates.permit_time import TOKEN_LIVES, Moment, moment_at, valid_until
+from pretrain_archive.gates.review import review_faults
 from pretrain_archive.gates.service import GateView, gate_view
 from pretrain_archive.gates.sources import newest_of_sources, with_sources
 from pretrain_archive.ledger.port import Ledger
@@ -103,7 +105,7 @@ def _ceiling_faults(view: RunView) -> list[str]:
     if config is None:
         return []
     faults: list[str] = []
-    if view.attempts >= config.stop.max_attempts:
+    if attempts_left(view) == 0:
         faults.append(f"all {config.stop.max_attempts} attempts are used")
     if spent_minutes(view) >= config.budget.minutes:
         faults.append(f"the budget of {config.budget.minutes:g} minutes is used up")
@@ -148,6 +150,12 @@ def launch_faults(
             [f"the policy {policy.name} changed since the run was opened"] if gate.policy_changed else []
         )
         faults += exploration.ceiling_faults(view, policy)
+    faults += review_faults(
+        view, lambda: gate_view(ledger, view, "review", policy),
+        lambda review: signature_faults(
+            review, now=moment.counts, hours=policy.policy.gates.decision_valid_hours, policy=policy
+        ),
+    )  # fmt: skip
     faults += rights_faults(view if view.around else with_sources(ledger, view), now=moment.counts)
     faults += bound_faults(view, observed, policy)
     if faults and (behind := moment.behind()):

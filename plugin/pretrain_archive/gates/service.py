@@ -13,6 +13,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.gates.facts import consequences_of, differences, facts_of
 from pretrain_archive.gates.releases import release_holder
+from pretrain_archive.gates.review import prepare_facts, prepare_items
 from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
@@ -115,14 +116,18 @@ def compute_dossier(ledger: Ledger, view: RunView, gate: str, *, until: int | No
     """
     view = with_sources(ledger, view, until=until)
     items = checklist(gate, view, recorded_policy(view))
+    facts = facts_of(gate, view)
     if gate == "close":
         items = _with_taken_name(ledger, view, items)
+    if gate == "review":
+        prepare = gate_view(ledger, view, "prepare", until=until)
+        items, facts = (*items, *prepare_items(view, prepare)), (*facts, *prepare_facts(view, prepare))
     previous = _last_approved(ledger, view)
     return Dossier(
         gate=gate,
         run_uid=view.run_uid,
         items=items,
-        facts=facts_of(gate, view),
+        facts=facts,
         compared_with=previous.run_uid if previous else "",
         differences=differences(previous, view) if previous else (),
         consequences=consequences_of(gate, view),

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.gates.asked_run import CONF
 
 from pretrain_archive.domain import kinds, texts
-from pretrain_archive.domain.run_view import GATES, STATE_KINDS
+from pretrain_archive.domain.run_view import ALL_GATES, GATES, STATE_KINDS
 from pretrain_archive.gates.service import gate_view, load_run
 
 
@@ -121,7 +121,7 @@ def test_every_word_has_a_text(run, language):
     run.until("close")
     finish(run)
     keys: dict[str, set[str]] = {"ITEMS": set(), "FACTS": set(), "TRACKS": set(), "VERDICTS": set()}
-    for gate in GATES:
+    for gate in ALL_GATES:
         dossier = run.gate(gate).dossier
         keys["ITEMS"] |= {item.id for item in dossier.items}
         keys["TRACKS"] |= {item.track for item in dossier.items}
