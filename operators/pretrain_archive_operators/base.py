@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pretrain_archive.domain.errors import (
     ArchiveError,
     AskedToEndError,
+    ClusterUnavailableError,
     LedgerError,
     LedgerUnavailableError,
     SourceChangedError,
@@ -38,6 +39,7 @@ XCOM_LIMIT = 8192
 
 RETRIED = (
     AskedToEndError,
+    ClusterUnavailableError,
     LedgerUnavailableError,
     StorageError,
     SourceChangedError,

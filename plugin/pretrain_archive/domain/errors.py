@@ -62,6 +62,12 @@ class LedgerUnavailableError(LedgerError):
     code = "ledger_unavailable"
 
 
+class ClusterUnavailableError(ArchiveError):
+    """The cluster's API does not answer; the message names its address. A later try may succeed."""
+
+    code = "cluster_unavailable"
+
+
 class IdempotencyConflictError(LedgerError):
     """The same step wrote different content under the same key."""
 

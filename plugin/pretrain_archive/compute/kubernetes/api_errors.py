@@ -1,0 +1,122 @@
+"""What an answer of a cluster means: which pass by themselves, and what a person has to mend."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, InputError, RefusedError
+
+PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_CERTIFICATE = re.compile(r"certificate|SSL|TLS", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What was asked: verb, kind, namespace, name."""
+
+    verb: str
+    kind: str
+    namespace: str
+    name: str = ""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.verb} {self.kind} {self.name}".strip() + f" in namespace {self.namespace}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """An HTTP answer; ``status`` 0 is none, ``problem`` then says why."""
+
+    status: int
+    data: bytes = b""
+    retry_after: str | None = None
+    problem: str = ""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The ``Status`` object of an error, empty if it is none."""
+        try:
+            found = json.loads(self.data)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def message(self) -> str:
+        """What the server said."""
+        return str(self.body.get("message") or self.data[:300].decode("utf-8", "replace") or self.problem)
+
+    @property
+    def absent(self) -> bool:
+        """Whether there is no such object, or no such kind; a missing namespace is an error of its own."""
+        return self.status == 404 and not self._namespace
+
+    @property
+    def _namespace(self) -> bool:
+        details = self.body.get("details") or {}
+        return details.get("kind") == "namespaces"
+
+
+def passes(answer: Answer, method: str) -> bool:
+    """Whether the same call may succeed a moment later."""
+    if answer.status == 0:
+        return not _CERTIFICATE.search(answer.problem)
+    stale = answer.status == 409 and method == "PATCH"
+    return answer.status in PASSING or stale
+
+
+def unavailable(call: Call, answer: Answer, host: str, tries: int) -> ClusterUnavailableError:
+    """No usable answer came in time."""
+    said = answer.problem or f"HTTP {answer.status}: {answer.message}"
+    return ClusterUnavailableError(
+        f"The cluster at {host} did not answer ({call.text}, {tries} tries): {said}.",
+        hint="The task tries again; check the network, and the API server's load, if it lasts.",
+    )
+
+
+def refusal(call: Call, answer: Answer, host: str) -> ArchiveError:
+    """The error that tells a person what to mend."""
+    namespace = "compute.kubernetes.namespace"
+    said = answer.message.rstrip(".")
+    match answer.status:
+        case 0:
+            return InputError(
+                "connection", host, f"the cluster cannot be trusted or reached: {answer.problem}",
+                hint="Check the address and the certificate authority of the connection or kubeconfig.",
+            )  # fmt: skip
+        case 401:
+            return InputError(
+                "connection", host, "the cluster does not accept these credentials",
+                hint="Renew the token or certificate of the connection or kubeconfig.",
+            )  # fmt: skip
+        case 403 if "exceeded quota" in said:
+            return RefusedError(
+                f"the cluster does not take {call.kind} {call.name}", reasons=(said,),
+                hint="Ask for less, or have the quota of the namespace raised.",
+            )  # fmt: skip
+        case 403:
+            return InputError(
+                namespace, call.namespace, f"{call.verb} of {call.kind} is forbidden: {said}",
+                hint=f"Let the account of the connection {call.verb} {call.kind} objects in this namespace.",
+            )  # fmt: skip
+        case 404 if (answer.body.get("details") or {}).get("kind") == "namespaces":
+            return InputError(
+                namespace, call.namespace, "there is no such namespace in the cluster",
+                hint="Create it, or name another one in the policy.",
+            )  # fmt: skip
+        case 404:
+            return InputError(
+                "compute.kubernetes.object_kind", call.kind, f"the cluster does not know it: {said}",
+                hint="Install the controller that brings this kind, or choose another one in the policy.",
+            )  # fmt: skip
+        case _:
+            return InputError(
+                "compute.kubernetes", call.name or call.namespace,
+                f"the cluster refuses to {call.text} (HTTP {answer.status}): {said}",
+                hint="Mend what is named in [compute.kubernetes] of the policy.",
+            )  # fmt: skip
