@@ -21,7 +21,6 @@ from pretrain_archive.domain.kinds import (
     AttemptStarted,
     ConfigurationDeclared,
     EnvironmentDeclared,
-    StopConditions,
     StopFired,
 )
 from pretrain_archive.domain.records import Actor, Origin
@@ -128,26 +127,3 @@ def _fired(folder: Path) -> StopFired | None:
             return StopFired.model_validate(json.loads(file.read(MAX_LINE)))
     except (OSError, ValueError, ValidationError, RecursionError):
         return None
-
-
-def repeated_failure(view: RunView, stop: StopConditions) -> StopFired | None:
-    """No further attempt without a person's review: too many, or the last two came no further (R094)."""
-    ends = [end for _, end in view.all(AttemptEnded)]
-    if not ends or ends[-1].state == "completed":
-        return None
-    last = ends[-1]
-
-    def fired(observed: str, limit: str) -> StopFired:
-        return StopFired(
-            attempt=last.attempt, rule="repeated_failure", observed=observed, limit=limit,
-            last_step=last.last_step, last_checkpoint_step=last.last_checkpoint_step,
-        )  # fmt: skip
-
-    if len(ends) >= stop.max_attempts:
-        states = ", ".join(end.state for end in ends)
-        return fired(f"{len(ends)} attempts ({states})", f"{stop.max_attempts} attempts")
-    if len(ends) >= 2 and {ends[-1].state, ends[-2].state} <= {"failed", "stopped"}:
-        before = max((end.last_step or 0 for end in ends[:-1]), default=0)
-        if (last.last_step or 0) <= before:
-            return fired(f"attempt {last.attempt} came no further than step {before}", "a higher step")
-    return None

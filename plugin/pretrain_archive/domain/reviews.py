@@ -159,6 +159,17 @@ def needs_review(view: RunView) -> Cause | None:
     return cause if ended.state == "stopped" or ruled or again or asked else None
 
 
+def may_resume(view: RunView) -> bool:
+    """Whether a person chose to resume after the newest end; whether that still counts is for the gates to say."""
+    found, decided = last_end(view), view.decision("review")
+    return (
+        found is not None
+        and decided is not None
+        and decided[0].position > found[0].position
+        and (decided[1].decision, decided[1].outcome) == ("approve", "resume")
+    )
+
+
 def figures(view: RunView) -> dict[str, str]:
     """What a choice costs and leaves, in numbers: text, so that the same records give the same dossier."""
     declared, kept, found = view.latest(kinds.ConfigurationDeclared), kept_checkpoint(view), last_end(view)

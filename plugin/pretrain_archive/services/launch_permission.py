@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from pretrain_archive.compute.recovery import repeated_failure
 from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.exploration import scope_of
 from pretrain_archive.domain.kinds import StopFired
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft
+from pretrain_archive.domain.reviews import attempts_left, may_resume, repeated_failure
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.gates.permit import NOT_SIGNED_YET, LaunchPermit, derive_permit, launch_faults
+from pretrain_archive.gates.permit import PASSING, LaunchPermit, derive_permit, launch_faults
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import Code
@@ -54,10 +55,10 @@ def take_permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> 
                 policy=policy,
             )  # fmt: skip
         except RefusedError as error:
-            waiting = error.reasons == (NOT_SIGNED_YET,)
+            waiting = bool(error.reasons) and set(error.reasons) <= PASSING
             if not waiting or time.monotonic() > until:
                 raise
-            caller.say("waiting for the ledger's signer to cover the prepare decision")
+            caller.say("waiting for the ledger's signer to cover what the launch rests on")
             time.sleep(2)
         else:
             return permit, code
@@ -66,7 +67,7 @@ def take_permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> 
 def refuse_repetition(ledger: Ledger, caller: Caller, view: RunView) -> None:
     """No further attempt where the last ones came no further: a person has to look first (R094)."""
     fired = repeated_failure(view, config_of(view).stop)
-    if fired is None:
+    if fired is None or (may_resume(view) and attempts_left(view) != 0):
         return
     known = [stop for _, stop in view.all(StopFired)]
     if fired not in known:
@@ -76,7 +77,7 @@ def refuse_repetition(ledger: Ledger, caller: Caller, view: RunView) -> None:
         ])  # fmt: skip
     raise RefusedError(
         "no launch: the same failure repeats", reasons=(fired.observed,),
-        hint="Look at the log of the last attempts; then trigger a new run with what you change.",
+        hint="Look at the log of the last attempts; then answer the review, or trigger a new run with what you change.",
     )  # fmt: skip
 
 
@@ -85,4 +86,4 @@ def _policy(view: RunView, bench: Bench) -> LoadedPolicy:
 
 
 def _explores(view: RunView) -> bool:
-    return opened_of(view).conf.get("scope") == "exploration"
+    return scope_of(opened_of(view)) == "exploration"

@@ -92,6 +92,8 @@ def begin(
         job = cluster_launch(ledger, caller, view, bench, cluster)
         caller.say(f"attempt {job.spec.attempt} has a job on the cluster: it is followed, none is started")
         return Begun(cluster=job, adopted=True)
+    if open_attempt(view) is None:
+        refuse_repetition(ledger, caller, view)
     require_allowed(ledger, caller, view, bench)
     if (done := _completed(view)) is not None:
         caller.say(f"attempt {done.attempt} completed with exactly these inputs: nothing is started")
@@ -125,7 +127,7 @@ def _start(
     resume = recovery_point(view)
     spec = spec_of(
         view, attempt=permit.attempt, code=code, manifest=manifest, runs_folder=bench.runs_folder,
-        resume=resume,
+        resume=resume, deadline_seconds=permit.token.get("deadline_seconds"),
     )  # fmt: skip
     if cluster is not None:
         places = {"the checkpoint folder": spec.checkpoint_folder}

@@ -8,10 +8,10 @@ import pytest
 
 from pretrain_archive.compute.cost import spent_seconds
 from pretrain_archive.compute.leftovers import processes_of
-from pretrain_archive.compute.recovery import repeated_failure
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import LedgerUnavailableError
 from pretrain_archive.domain.kinds import Budget, StopConditions
+from pretrain_archive.domain.reviews import repeated_failure
 
 from .conftest import Job
 
