@@ -1,0 +1,80 @@
+"""What the scheduler's message says. Only what stands in it: it knows nodes, not why they are as they are.
+
+Format (kube-scheduler, ``framework.FitError.Error``): ``0/8 nodes are available: 3 Insufficient nvidia.com/gpu, 5
+node(s) had untolerated taint {…}. preemption: …``. A node may be counted under several reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pretrain_archive.compute.kubernetes.waiting_base import Wait
+from pretrain_archive.domain.kinds.cluster import WaitReason
+
+_HEAD = re.compile(r"\b(\d+)/(\d+) nodes are (?:un)?available: ")
+_PREEMPTION = re.compile(r"\.? preemption: |\. Preemption:|\. no new claims to deallocate", re.IGNORECASE)
+_ENTRY = re.compile(r"(?:^|[,.] )(\d+) (.+?)(?=[,.] \d+ |\.?$)", re.DOTALL)
+_INSUFFICIENT = re.compile(r"Insufficient (\S+)")
+_CLAIM_GONE = re.compile(r'persistentvolumeclaim "[^"]*" (not found|is being deleted|bound to non-existent)')
+_CLAIM = re.compile(r"persistentvolumeclaim|PersistentVolumeClaim|volume", re.IGNORECASE)
+_TOPOLOGY = re.compile(
+    r"node affinity|selector|taint|topology spread|anti-affinity|affinity rules|pod affinity|didn't match|"
+    r"nodename|host ports|free ports",
+    re.IGNORECASE,
+)
+
+
+def schedule_wait(pod: str, condition: Mapping[str, Any]) -> Wait:
+    """Why the scheduler does not place a pod, from its condition ``PodScheduled``."""
+    told = str(condition.get("message") or "")
+    if condition.get("reason") == "SchedulingGated":
+        kind: WaitReason = "topology" if "topology" in told else "policy"
+        text = told or "scheduling is blocked by a gate that somebody has to lift"
+        return Wait(reason=kind, message=text, object=f"pod/{pod}", details={"gated": True})
+    nodes = parse(told)
+    return Wait(
+        reason=_reason(told, nodes),
+        message=_words(told, nodes),
+        object=f"pod/{pod}",
+        hopeless=bool(_CLAIM_GONE.search(told)),
+        details={"scheduler": told, **({"nodes": nodes} if nodes else {})},
+    )
+
+
+def parse(message: str) -> dict[str, int]:
+    """Reasons with their number of nodes; ``total`` is the cluster's. Empty for a message without a count."""
+    head = _HEAD.search(message)
+    if not head:
+        return {}
+    body = _PREEMPTION.split(message[head.end() :], maxsplit=1)[0]
+    found = {entry.group(2).strip().rstrip("."): int(entry.group(1)) for entry in _ENTRY.finditer(body)}
+    return {"total": int(head.group(2)), **found}
+
+
+def _reason(told: str, nodes: Mapping[str, int]) -> WaitReason:
+    if _CLAIM_GONE.search(told) or (not nodes and _CLAIM.search(told)):
+        return "data"
+    short = {found.group(1): n for text, n in nodes.items() if (found := _INSUFFICIENT.search(text))}
+    if short:
+        return "fragmentation" if _apart(short, nodes) else "resources"
+    if any(_CLAIM.search(text) for text in nodes):
+        return "data"
+    if any(_TOPOLOGY.search(text) for text in nodes) or (not nodes and _TOPOLOGY.search(told)):
+        return "topology"
+    return "resources"
+
+
+def _apart(short: Mapping[str, int], nodes: Mapping[str, int]) -> bool:
+    """Whether no single resource is short on every node that is left: each is there, never all on one node."""
+    shut = sum(n for text, n in nodes.items() if text != "total" and not _INSUFFICIENT.search(text))
+    left = nodes["total"] - shut
+    return len(short) > 1 and max(short.values()) < left <= sum(short.values())
+
+
+def _words(told: str, nodes: Mapping[str, int]) -> str:
+    if not nodes:
+        return told or "the scheduler gave no reason"
+    parts = [f"{text} on {count}" for text, count in nodes.items() if text != "total"]
+    return f"no node of {nodes['total']} takes it: {'; '.join(parts)}" if parts else told
