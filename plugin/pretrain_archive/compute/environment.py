@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pretrain_archive.compute.events import plain
-from pretrain_archive.compute.spec import WRAPPER
+from pretrain_archive.compute.spec import PROBE
 from pretrain_archive.compute.wrapper import interpreter_of
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import EnvironmentDeclared
@@ -64,7 +64,7 @@ def declare_environment(
     """
     words = [command] if isinstance(command, str) else list(command)
     python = interpreter_of(words)
-    argv = [python or sys.executable, str(WRAPPER), "--probe" if python else "--probe-host"]
+    argv = [python or sys.executable, str(PROBE), *([] if python else ["--host"])]
     argv += ["--folder", str(root), "--allow", ",".join(allowed_variables)]
     environment = {**os.environ, **({"PRETRAIN_ARCHIVE_IMAGE": image} if image else {})}
     try:

@@ -15,6 +15,9 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import Budget, StopConditions
 
 WRAPPER = Path(__file__).with_name("wrapper.py")
+PROBE = Path(__file__).with_name("probe.py")
+CARRIED = (WRAPPER, PROBE)
+"""What any image must find beside each other: standard library only, Python 3.8 or newer."""
 
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH",

@@ -1,11 +1,18 @@
-# ruff: noqa: UP006, UP031, UP035, UP045, B905 (old images carry old Pythons)
-# ruff: noqa: PTH100, PTH109, PTH119, PTH120, PTH123, PTH208, SIM105, PLR0402 (one light file; os.path is enough)
+# ruff: noqa: UP006, UP017, UP031, UP035, UP045, B905, SIM105 (old images carry old Pythons)
+# ruff: noqa: PTH100, PTH109, PTH116, PTH117, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208 (os.path is enough)
 """Start a training program, watch it, and leave nothing of it behind.
 
 One file, standard library only, Python 3.8 or newer: any image can carry it. It imports nothing of the package
 that ships it. ``python wrapper.py --status FILE [options] -- command…`` starts the command in a session of its
 own and appends JSON lines to the status file (each fsynced): ``environment``, ``program_started``,
-``heartbeat``, ``libraries``, ``signal``, ``ended``. ``python wrapper.py --probe`` prints the environment alone.
+``heartbeat``, ``libraries``, ``stop``, ``signal``, ``not_started``, ``ended``. What the worker is, is told by
+``probe.py`` beside this file, in a process of its own that may be slow or fail without harm to the program.
+
+Several workers of an attempt share a folder: ``--worker 1`` writes ``status-1.jsonl`` beside worker 0's file. A
+status file that has lines already means that this worker is started again: the moment is ``resume``.
+
+Before the start: ``--not-after`` (a launch token that is over starts nothing) and ``--expect`` (code that is not
+the signed code is not started). While it runs: ``--stop`` ends the program by rules that need nobody else.
 
 On Linux the wrapper is the *subreaper* of everything the program starts (prctl(2), PR_SET_CHILD_SUBREAPER):
 an orphan, also one in a new session, becomes its child, so the whole tree can be found and ended. It follows
@@ -18,17 +25,19 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
 import json
+import math
 import os
-import platform
 import re
-import resource
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 LINUX = sys.platform.startswith("linux")
@@ -39,6 +48,11 @@ KILL_SECONDS = (
 LINGER_SECONDS = 2.0  # what helpers of a program that is gone (resource trackers) get to end by themselves
 QUIET_SIGNALS = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE))
 PARENT_SIGNAL = signal.SIGUSR2
+PROBE_SECONDS = 20.0
+START_SECONDS = 0.9  # what the start waits for the probe: tools of accelerators can take long, and time costs
+END_SECONDS = 5.0  # what the end waits for it
+CHECK_SECONDS = 0.5  # between two looks at the stop rules
+MOST_PROBED, MOST_EVENTS, MOST_LINE = 8 << 20, 1 << 20, 256 << 10
 
 
 def now() -> str:
@@ -119,18 +133,6 @@ def send(pid: int, start: int, number: int) -> bool:
 # -- environment ---------------------------------------------------------------------------------------
 
 
-def run_text(argv: List[str], cwd: Optional[str] = None, seconds: float = 20) -> Optional[str]:
-    """Standard output of a small command, or None if it is missing, fails or is too slow."""
-    try:
-        done = subprocess.run(
-            argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=seconds, check=False, env=dict(os.environ, GIT_OPTIONAL_LOCKS="0"),
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
-
-
 def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[str]:
     """The Python that a command runs: itself, or the one its ``#!`` line names; None if neither is a Python."""
     found = shutil.which(command[0], path=path) if command else None
@@ -149,135 +151,317 @@ def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[s
     return interpreter_of(words[:1], path) if words and "python" in os.path.basename(words[0]) else None
 
 
-def python_facts() -> Dict[str, Any]:
-    """Version and installed distributions of this interpreter."""
-    import importlib.metadata as metadata  # noqa: PLC0415 (slow, and only the probe needs it)
+class Probing:
+    """A probe of this worker in a process of its own, started at once and read when it is done.
 
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
-    packages: Dict[str, str] = {}
-    for distribution in metadata.distributions():
-        name = distribution.metadata["Name"]
-        if name:  # the first on the path is the one that is imported
-            packages.setdefault(re.sub(r"[-_.]+", "-", str(name)).lower(), str(distribution.version))
-    facts = {"version": platform.python_version(), "implementation": platform.python_implementation()}
-    return {"python": facts, "packages": dict(sorted(packages.items()))}
+    It runs under the program's interpreter; if that cannot run it, under this one, without Python's facts.
+    """
 
+    def __init__(
+        self, interpreter: Optional[str], folder: str, allowed: List[str], libraries: Tuple[str, ...] = ()
+    ) -> None:
+        self.interpreter, self.folder = interpreter or sys.executable, folder
+        self.rest = ["--folder", folder, "--allow", ",".join(allowed), "--seconds", "%g" % PROBE_SECONDS]
+        for path in libraries:
+            self.rest += ["--library", path]
+        self.host_only = interpreter is None
+        self.facts: Optional[Dict[str, Any]] = None
+        self.problem = ""
+        self.groups: List[int] = []
+        self.process: Optional[subprocess.Popen[bytes]] = None
+        self.begin = time.monotonic()
+        self.start()
 
-def accelerators() -> List[Dict[str, Any]]:
-    """Accelerators that nvidia-smi or npu-smi name; empty if neither tool exists."""
-    found: List[Dict[str, Any]] = []
-    query = "--query-gpu=index,uuid,name,driver_version,memory.total"
-    for line in (run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"]) or "").splitlines():
-        cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) == 5:
-            keys = ("index", "uuid", "name", "driver", "memory_mib")
-            found.append(dict(zip(keys, cells), vendor="nvidia"))
-    for line in (run_text(["npu-smi", "info", "-m"]) or "").splitlines():
-        match = re.match(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S.*)$", line)
-        if match:
-            found.append(
-                {"vendor": "ascend", "index": match[3], "uuid": match[1] + "/" + match[2], "name": match[4]}
-            )
-    return found
-
-
-def cpu_model() -> Optional[str]:
-    """The CPU's name as the kernel gives it."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            match = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", file.read(200_000), re.MULTILINE)
-    except OSError:
-        return (
-            (run_text(["sysctl", "-n", "machdep.cpu.brand_string"]) or "").strip()
-            or platform.processor()
-            or None
-        )
-    return match[1].strip() if match else platform.machine()
-
-
-def git_facts(folder: str) -> Optional[Dict[str, Any]]:
-    """Commit of the folder and whether tracked files differ from it; None outside a repository."""
-    commit = run_text(["git", "-C", folder, "rev-parse", "HEAD"])
-    if not commit:
-        return None
-    changed = run_text(["git", "-C", folder, "status", "--porcelain", "--untracked-files=no"])
-    return {"commit": commit.strip(), "dirty": None if changed is None else bool(changed.strip())}
-
-
-def masked(value: str) -> str:
-    """A variable's value without the password of a URL in it."""
-    return re.sub(r"://[^/@\s]+@", "://***@", value)
-
-
-def host_facts(folder: str, allowed: List[str]) -> Dict[str, Any]:
-    """Machine, accelerators, git state, image and allow-listed variables."""
-    try:
-        memory: Optional[int] = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        memory = None
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "platform": {
-            "system": platform.system(),
-            "release": platform.release(),
-            "machine": platform.machine(),
-            "libc": " ".join(platform.libc_ver()).strip() or None,
-        },
-        "node": platform.node(),
-        "cpu": {"model": cpu_model(), "count": os.cpu_count(), "usable": usable},
-        "memory_bytes": memory,
-        "accelerators": accelerators(),
-        "git": git_facts(folder),
-        "image": os.environ.get("PRETRAIN_ARCHIVE_IMAGE") or None,
-        "variables": {name: masked(os.environ[name]) for name in sorted(allowed) if name in os.environ},
-    }
-
-
-def observe(interpreter: Optional[str], folder: str, allowed: List[str]) -> Dict[str, Any]:
-    """The environment; what the program's interpreter cannot tell is None (unrecorded)."""
-    facts: Dict[str, Any] = {"python": None, "packages": None}
-    if interpreter and os.path.abspath(interpreter) == os.path.abspath(sys.executable):
-        facts = python_facts()
-    elif interpreter:
-        text = run_text([interpreter, os.path.abspath(__file__), "--probe-python"], cwd=folder, seconds=60)
+    def start(self) -> None:
+        """Start the probe's process; if it cannot be started the facts stay unrecorded."""
+        probe = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probe.py")
+        argv = [self.interpreter, probe, *self.rest, *(["--host"] if self.host_only else [])]
+        self.text = b""
         try:
-            facts = json.loads(text) if text else facts
+            self.process = subprocess.Popen(
+                argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                close_fds=True, preexec_fn=detach,  # noqa: PLW1509 (no threads here)
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError) as error:
+            self.done(str(error))
+            return
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self.process.returncode = 0  # reaped by Wrapper.reap(), not by subprocess
+        self.groups.append(self.process.pid)
+
+    def poll(self, seconds: float) -> bool:
+        """Read what it printed, waiting so long at most; True once the facts (or the lack of them) are known."""
+        end = time.monotonic() + seconds
+        while self.facts is None:
+            left = end - time.monotonic()
+            stream = self.process.stdout if self.process else None
+            if stream is None:
+                return False
+            ready, _, _ = select.select([stream], [], [], max(0.0, left))
+            block = os.read(stream.fileno(), 1 << 20) if ready else None
+            if block:
+                self.text += block
+            if block == b"":
+                self.finish()
+            elif len(self.text) > MOST_PROBED or time.monotonic() - self.begin > PROBE_SECONDS + 5:
+                self.cancel("it printed too much or took too long")
+            elif left <= 0:
+                break
+        return self.facts is not None
+
+    def finish(self) -> None:
+        """It printed all it had to say: facts, or another try with this interpreter."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        try:
+            facts = json.loads(self.text.decode("utf-8", "replace"))
         except ValueError:
-            pass
-    facts.update(host_facts(folder, allowed))
-    return facts
+            facts = None
+        if isinstance(facts, dict):
+            self.facts = facts
+        elif self.interpreter != sys.executable:
+            self.interpreter, self.host_only = sys.executable, True
+            self.start()
+        else:
+            self.done("it printed nothing that could be read")
+
+    def cancel(self, problem: str) -> None:
+        """Give up: end the probe with everything it asked."""
+        if self.facts is not None:
+            return
+        for group in self.groups:
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except OSError:
+                pass
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
+        self.done(problem)
+
+    def done(self, problem: str) -> None:
+        """Nothing is known, and why."""
+        self.facts, self.problem, self.process = {}, problem, None
 
 
-def loaded_libraries(pids: List[int]) -> Dict[str, str]:
-    """Shared libraries in the processes' memory: name → version in its file name, or the package it is from."""
+NAMED_LIBRARIES = re.compile(
+    r"lib(cuda|cudart|nccl|cublas|cublasLt|cudnn|hccl|ascendcl|rccl|amdhip64|mpi|c|ucp|gloo)[.-]"
+)
+"""Libraries whose version is worth a look into the file."""
+
+
+def loaded_libraries(pids: List[int], paths: Dict[str, str]) -> Dict[str, str]:
+    """Shared libraries in the processes' memory: name → version in its file name, or the package it is from.
+
+    The paths of :data:`NAMED_LIBRARIES` are added to ``paths``.
+    """
     libraries: Dict[str, str] = {}
     for pid in pids:
         try:
             with open("/proc/%d/maps" % pid, encoding="utf-8", errors="replace") as file:
-                paths = {line.split(None, 5)[5].strip() for line in file if ".so" in line and "/" in line}
+                found = {line.split(None, 5)[5].strip() for line in file if ".so" in line and "/" in line}
         except (OSError, IndexError):
             continue
-        for path in paths:
+        for path in sorted(found):
             package = re.search(r"/(?:site|dist)-packages/([^/]+)/", path)
             match = re.match(r"(.+?)(?:[-.](\d[\d.]*))?\.so(?:\.(\d[\d.]*))?$", os.path.basename(path))
             if package and "cpython" in path:
                 libraries.setdefault(package[1], "python package")
             elif match and "/lib-dynload/" not in path:
                 libraries[match[1]] = match[3] or match[2] or (package[1] if package else "")
+                if NAMED_LIBRARIES.match(os.path.basename(path)):
+                    paths[match[1]] = path
     return libraries
 
 
+# -- before the start ----------------------------------------------------------------------------------
+
+
+def over(not_after: str) -> str:
+    """Why a launch token that ends at this time (RFC 3339) starts nothing now; empty if it does."""
+    if not not_after:
+        return ""
+    try:
+        end = datetime.fromisoformat(re.sub(r"[Zz]$", "+00:00", not_after))
+        left = (end - datetime.now(timezone.utc)).total_seconds()
+    except (ValueError, TypeError):
+        return "the end of the launch token is no time: %.60r" % not_after
+    return "" if left > 0 else "the launch token was over at %s" % not_after
+
+
+def code_differences(expected: Dict[str, str], folder: str) -> List[str]:
+    """How the program's files differ from the signed ones: relative path → SHA-256 (``%XX`` for odd bytes).
+
+    A new file that Python would import counts too, where signed files lie; a missing one is named.
+    """
+    wanted = {
+        re.sub(rb"%([0-9A-F]{2})", _byte, name.encode("utf-8")): digest for name, digest in expected.items()
+    }
+    root, found = os.fsencode(folder), []
+    for name, digest in sorted(wanted.items()):
+        try:
+            with open(os.path.join(root, name), "rb") as file:
+                now_digest = hashlib.sha256()
+                for block in iter(lambda: file.read(1 << 20), b""):
+                    now_digest.update(block)
+        except OSError as error:
+            found.append("%s (%s)" % (os.fsdecode(name), error.strerror))
+            continue
+        if now_digest.hexdigest() != str(digest).rpartition(":")[2]:
+            found.append("%s (changed)" % os.fsdecode(name))
+    for place in sorted({os.path.dirname(name) for name in wanted if not os.path.isabs(name)}):
+        if os.path.basename(os.path.join(root, place)) in {b"site-packages", b"dist-packages"}:
+            continue
+        try:
+            names = os.listdir(os.path.join(root, place))
+        except OSError:
+            continue  # its files were named as missing
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            if name.endswith((b".py", b".so", b".pth")) and path not in wanted:
+                found.append("%s (added)" % os.fsdecode(path))
+    return found
+
+
+def _byte(match: Any) -> bytes:
+    return bytes([int(match[1], 16)])
+
+
+# -- stop rules ----------------------------------------------------------------------------------------
+
+
+class StopRules:
+    """Rules that need nothing but the program's events: loss, steps and time. Worker 0 judges.
+
+    ``rules`` is ``{nan, max_loss, no_progress_seconds, wall_seconds}``; what is missing or None asks for nothing.
+    Only what is appended from now on counts: an earlier start of this attempt may have come further.
+    """
+
+    def __init__(self, rules: Dict[str, Any], events: str) -> None:
+        self.rules, self.events = rules, events
+        self.begin = self.progress_at = time.monotonic()
+        self.last_step: Optional[int] = None
+        self.saved_step: Optional[int] = None
+        self.worst: Optional[Tuple[int, float]] = None
+        self.carry = b""
+        self.skipping = False
+        self.offset = self.size()
+
+    def size(self) -> int:
+        """How long the event file is now."""
+        try:
+            return os.stat(self.events).st_size
+        except OSError:
+            return 0
+
+    def check(self) -> Optional[Dict[str, Any]]:
+        """The first rule that ends the program now, as the status line says it; None if there is none."""
+        self.read()
+        passed, worst, rules = time.monotonic() - self.begin, self.worst, self.rules
+        idle = time.monotonic() - self.progress_at
+        limit, wall, most = (rules.get(name) for name in ("no_progress_seconds", "wall_seconds", "max_loss"))
+        if rules.get("nan") and worst and not math.isfinite(worst[1]):
+            return self.fired("nan_loss", "%s at step %d" % (worst[1], worst[0]), "a finite loss")
+        if most is not None and worst and worst[1] > most:
+            return self.fired("divergence", "%g at step %d" % (worst[1], worst[0]), "%g" % most)
+        if wall and passed >= wall:
+            return self.fired("wall_time", "%.1f s" % passed, "%.1f s" % wall)
+        if limit and idle >= limit:
+            where = "no step" if self.last_step is None else "no step after %d" % self.last_step
+            return self.fired("no_progress", "%s for %.1f s" % (where, idle), "%.1f s" % limit)
+        return None
+
+    def fired(self, rule: str, observed: str, limit: str) -> Dict[str, Any]:
+        """What a rule found."""
+        return {
+            "rule": rule, "observed": observed, "limit": limit, "last_step": self.last_step,
+            "last_checkpoint_step": self.saved_step,
+        }  # fmt: skip
+
+    def read(self) -> None:
+        """Take what was appended, a bounded block of it; whatever lies in the file's place is never waited for."""
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            handle = os.open(self.events, flags)
+        except OSError:
+            return
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                return
+            if found.st_size < self.offset:  # cut, written anew
+                self.offset, self.carry, self.skipping = 0, b"", False
+            os.lseek(handle, self.offset, os.SEEK_SET)
+            block = os.read(handle, MOST_EVENTS)
+        except OSError:
+            return
+        finally:
+            os.close(handle)
+        self.offset += len(block)
+        lines = (self.carry + block).split(b"\n")
+        self.carry = lines.pop()
+        if lines and self.skipping:
+            lines, self.skipping = lines[1:], False
+        if len(self.carry) > MOST_LINE:
+            self.carry, self.skipping = b"", True
+        for line in lines:
+            if len(line) <= MOST_LINE:
+                self.take(line)
+
+    def take(self, line: bytes) -> None:
+        """One event; a line that is none says nothing."""
+        try:
+            event = json.loads(line.decode("utf-8"))
+            step = event["step"]
+            whole = isinstance(step, (int, float)) and not isinstance(step, bool) and step == int(step) >= 0
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return
+        if not whole or step > 2**53:
+            return
+        step = int(step)
+        if self.last_step is None or step > self.last_step:
+            self.last_step, self.progress_at = step, time.monotonic()
+        if event.get("event") == "checkpoint":
+            self.saved_step = step if self.saved_step is None else max(step, self.saved_step)
+        name, value = event.get("name"), event.get("value")
+        if event.get("event") != "metric" or not str(name).lower().endswith("loss"):
+            return
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            try:
+                loss = float(value)
+            except OverflowError:
+                loss = math.inf if value > 0 else -math.inf
+            finite = self.worst is None or math.isfinite(self.worst[1])
+            if self.worst is None or (finite and (not math.isfinite(loss) or loss > self.worst[1])):
+                self.worst = (step, loss)
+
+
 # -- the wrapper ---------------------------------------------------------------------------------------
+
+
+def append_to(path: str) -> int:
+    """Open a regular file for appending, made if missing; ``OSError`` for anything else in its place."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+    handle = os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o644)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError("%s is not a regular file" % path)
+    return handle
+
+
+def worker_file(path: str, worker: int) -> str:
+    """The file of a worker beside worker 0's."""
+    stem, suffix = os.path.splitext(path)
+    return path if worker == 0 else "%s-%d%s" % (stem, worker, suffix)
 
 
 class Status:
     """The status file: one JSON document a line, on disk before the call returns."""
 
     def __init__(self, path: str) -> None:
-        self.handle = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o644
-        )
+        self.handle = append_to(path)
+        self.again = os.fstat(self.handle).st_size > 0  # this worker was started before
         self.failures = 0
 
     def write(self, status: str, **facts: Any) -> None:
@@ -295,7 +479,16 @@ class Wrapper:
 
     def __init__(self, options: argparse.Namespace, command: List[str]) -> None:
         self.options, self.command = options, command
-        self.status = Status(options.status)
+        self.worker = options.worker
+        self.status = Status(worker_file(options.status, self.worker))
+        events = os.environ.get("PRETRAIN_ARCHIVE_EVENTS", "")
+        self.variables = dict(os.environ, PRETRAIN_ARCHIVE_WORKER=str(self.worker))
+        if (
+            events and self.worker
+        ):  # several machines must not append to one file: worker 0's is the one that counts
+            self.variables["PRETRAIN_ARCHIVE_EVENTS"] = worker_file(events, self.worker)
+        self.log = append_to(worker_file(options.log, self.worker)) if options.log else -1
+        self.rules = StopRules(options.stop, events) if options.stop and events and not self.worker else None
         self.parent = options.parent or os.getppid()
         self.stopping = ""
         self.asked_at = 0.0
@@ -306,33 +499,66 @@ class Wrapper:
         self.hidden: List[Dict[str, Any]] = []
         self.names: Dict[int, str] = {}
         self.libraries: Dict[str, str] = {}
+        self.paths: Dict[str, str] = {}
+        self.probing: Optional[Probing] = None
+        self.probe_groups: List[int] = []
+        self.cpu_seconds, self.max_rss = 0.0, 0
         self.begin = time.monotonic()
 
     def run(self) -> int:
         """Run the command; return its exit code, 128 + signal, or 1 for a failure that it hid."""
         wakeup = self.listen()
         interpreter = interpreter_of(self.command)
-        self.environment(self.options.moment, interpreter)
-        if not self.stopping and self.start():
-            self.watch(wakeup)
-            self.settle()
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if not self.stopping and self.code is not None:
-            self.environment("end", interpreter)
-        left = sorted(descendants(os.getpid()))
+        again = self.status.again
+        self.probe("resume" if again else self.options.moment, interpreter)
+        if self.allowed() and not self.stopping:
+            self.environment(START_SECONDS)
+            if not self.stopping and self.start():
+                self.watch(wakeup)
+                self.settle()
+        if self.probing and self.code is None:
+            self.environment(END_SECONDS, last=True)
+        if self.code is not None and self.stopping in {"", "stop_rule", "deadline"}:
+            self.environment(0.0, last=True)
+            self.probe("end", interpreter)
+            self.environment(END_SECONDS, last=True)
+        self.reap()
+        return self.report()
+
+    def report(self) -> int:
+        """Write how it ended and return the exit code."""
         code = self.code
         self.status.write(
             "ended",
             reason="exited" if self.alone else self.stopping or "not_started",
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
-            hidden_failures=self.hidden[:20], left_behind=left, seconds=round(time.monotonic() - self.begin, 3),
-            cpu_seconds=round(usage.ru_utime + usage.ru_stime, 3),
-            max_rss_bytes=usage.ru_maxrss * (1024 if LINUX else 1), unwritten_lines=self.status.failures,
+            hidden_failures=self.hidden[:20], left_behind=sorted(descendants(os.getpid())),
+            seconds=round(time.monotonic() - self.begin, 3), cpu_seconds=round(self.cpu_seconds, 3),
+            max_rss_bytes=self.max_rss * (1024 if LINUX else 1), unwritten_lines=self.status.failures,
         )  # fmt: skip
+        if self.log >= 0:
+            show_end(worker_file(self.options.log, self.worker))
         if code is None:
             return 143 if self.stopping else 127
         return 128 - code if code < 0 else (code or (1 if self.hidden else 0))
+
+    def allowed(self) -> bool:
+        """Whether the launch token lasts and the code is the signed one; if not, the status says why."""
+        problem = over(self.options.not_after)
+        if not problem and self.options.expect:
+            try:
+                with open(self.options.expect, encoding="utf-8") as file:
+                    expected = json.load(file)
+                found = code_differences(expected, self.options.folder)
+            except (OSError, ValueError, AttributeError, TypeError) as error:
+                found = ["%s cannot be read: %s" % (self.options.expect, error)]
+            if found:
+                problem = "the code is not the signed one: " + ", ".join(found[:20])
+                problem += " and %d more" % (len(found) - 20) if len(found) > 20 else ""
+        if problem:
+            self.status.write("not_started", problem=problem)
+        return not problem
 
     def listen(self) -> int:
         """Follow the parent and turn signals into wake-ups; return the file descriptor to wait on."""
@@ -366,18 +592,41 @@ class Wrapper:
             self.stopping, self.asked_at = "deadline", time.monotonic()
             self.status.write("signal", signal=None, reason="deadline")
 
-    def environment(self, moment: str, interpreter: Optional[str]) -> None:
-        """Write what is found now; at the end with the libraries that were loaded."""
-        facts = observe(interpreter, self.options.folder, self.options.allow)
-        if moment == "end":
-            facts["libraries"] = dict(sorted(self.libraries.items()))
-        self.status.write("environment", moment=moment, environment=facts)
+    def probe(self, moment: str, interpreter: Optional[str]) -> None:
+        """Begin to look at what this worker is; at the end also at the libraries that were loaded."""
+        libraries = tuple(self.paths.values()) if moment == "end" else ()
+        self.moment = moment
+        self.probing = Probing(interpreter, self.options.folder, self.options.allow, libraries)
+        self.probe_groups = self.probing.groups
+
+    def environment(self, seconds: float, *, last: bool = False) -> None:
+        """Write the environment once it is known; wait so long for it, and with ``last`` no longer."""
+        probing, end = self.probing, time.monotonic() + seconds
+        if probing is None:
+            return
+        while not probing.poll(min(0.1, max(0.0, end - time.monotonic()))):
+            self.check_limits()
+            if time.monotonic() >= end or self.stopping in {"signal", "parent_lost"}:
+                if not last:
+                    return
+                probing.cancel("it took too long")
+        facts = probing.facts or {}
+        versions = facts.pop("library_versions", {})
+        if self.moment == "end":
+            known = {name: versions.get(path) for name, path in self.paths.items()}
+            libraries = dict(self.libraries, **{name: version for name, version in known.items() if version})
+            facts["libraries"] = dict(sorted(libraries.items()))
+        problem = {"problem": probing.problem} if probing.problem else {}
+        self.status.write("environment", moment=self.moment, environment=facts, **problem)
+        self.probing = None
 
     def start(self) -> bool:
         """Start the program as leader of a session that dies with this wrapper."""
         try:
             process = subprocess.Popen(
-                self.command, cwd=self.options.folder, stdin=subprocess.DEVNULL, close_fds=True, preexec_fn=detach  # noqa: PLW1509 (no threads here)
+                self.command, cwd=self.options.folder, stdin=subprocess.DEVNULL, close_fds=True, env=self.variables,
+                stdout=self.log if self.log >= 0 else None, stderr=self.log if self.log >= 0 else None,
+                preexec_fn=detach,  # noqa: PLW1509 (no threads here)
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             self.status.write("not_started", problem=str(error))
@@ -388,26 +637,40 @@ class Wrapper:
         own = stat_of(os.getpid())
         self.status.write(
             "program_started", pid=self.program, start=found[2] if found else None, wrapper=os.getpid(),
-            wrapper_start=own[2] if own else None, boot=boot_id(),
+            wrapper_start=own[2] if own else None, boot=boot_id(), worker=self.worker,
         )  # fmt: skip
         return True
 
     def watch(self, wakeup: int) -> None:
         """Wait until the program ended or somebody asks for its end."""
-        beat, count = time.monotonic(), 0
+        beat = look = time.monotonic()
+        count = 0
         while self.code is None and not self.stopping:
             if time.monotonic() >= beat:
-                self.heartbeat(sample=count % 4 == 0)
+                # The libraries are looked at often while a program loads them, later about once a minute.
+                self.heartbeat(sample=count % 4 == 0, libraries=count < 4 or count % 12 == 0)
                 beat, count = time.monotonic() + self.options.heartbeat, count + 1
             ready, _, _ = select.select([wakeup], [], [], 0.2)
             if ready:
                 os.read(wakeup, 4096)
             self.reap()
             self.check_limits()
+            if self.probing:
+                self.environment(0.0)
+            if self.rules and self.code is None and not self.stopping and time.monotonic() >= look:
+                self.judge(self.rules)
+                look = time.monotonic() + CHECK_SECONDS
         self.alone = not self.stopping
 
-    def heartbeat(self, *, sample: bool) -> None:
-        """Processes, memory and CPU time of the tree; now and then the loaded libraries."""
+    def judge(self, rules: StopRules) -> None:
+        """End the program if a stop rule says so."""
+        found = rules.check()
+        if found:
+            self.status.write("stop", **found)
+            self.stopping, self.asked_at = "stop_rule", time.monotonic()
+
+    def heartbeat(self, *, sample: bool, libraries: bool) -> None:
+        """Processes, memory and CPU time of the tree; now and then the devices and the loaded libraries."""
         tree = descendants(os.getpid())
         ticks, memory = 0, 0
         for pid in tree:
@@ -425,20 +688,25 @@ class Wrapper:
             cpu_seconds=round(ticks / os.sysconf("SC_CLK_TCK"), 2), accelerators=utilisation() if sample else [],
         )  # fmt: skip
         known = len(self.libraries)
-        if sample:
-            self.libraries.update(loaded_libraries(list(tree)))
+        if libraries:
+            self.libraries.update(loaded_libraries(list(tree), self.paths))
         if len(self.libraries) > known:
             self.status.write("libraries", libraries=dict(sorted(self.libraries.items())))
 
     def reap(self) -> None:
         """Collect ended children; an orphan that failed is a failure that the program hid."""
         while True:
+            own = self.is_probe()
             try:
-                pid, result = os.waitpid(-1, os.WNOHANG)
+                pid, result, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            if own:
+                continue
+            self.cpu_seconds += usage.ru_utime + usage.ru_stime
+            self.max_rss = max(self.max_rss, usage.ru_maxrss)
             code = os.WEXITSTATUS(result) if os.WIFEXITED(result) else -os.WTERMSIG(result)
             if pid == self.program:
                 self.code = code
@@ -448,8 +716,20 @@ class Wrapper:
                     "exit_code": code if code > 0 else None, "signal": -code if code < 0 else None,
                 })  # fmt: skip
 
+    def is_probe(self) -> bool:
+        """Whether the child that is collected next belongs to a probe: what it does is not the program's."""
+        if not self.probe_groups or not hasattr(os, "waitid"):
+            return False
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return found is not None and group_of(found.si_pid) in self.probe_groups
+        except OSError:
+            return False
+
     def settle(self) -> None:
         """End what is left: give a finished program's helpers a moment, then ask, then kill."""
+        if self.probing:
+            self.environment(0.0, last=True)
         if not self.stopping:
             self.wait_gone(LINGER_SECONDS if self.code == 0 else 0.2)
         self.ending = True
@@ -498,9 +778,34 @@ def utilisation() -> List[Dict[str, Any]]:
     if not shutil.which("nvidia-smi"):
         return []
     query = "--query-gpu=index,utilization.gpu,memory.used"
-    text = run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"], seconds=2) or ""
+    argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=2, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    text = done.stdout.decode("utf-8", "replace")
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
     return [dict(zip(("index", "percent", "memory_mib"), row)) for row in rows if len(row) == 3]
+
+
+def group_of(pid: int) -> int:
+    """The process group of a process, also of one that ended and was not collected; 0 if it cannot be told."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            return int(file.read().rpartition(b") ")[2].split()[2])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def show_end(log: str) -> None:
+    """Print the end of the program's log: whoever looks at the output of the container finds out why it ended."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+            sys.stdout.write("… the whole log is in %s\n%s" % (log, file.read().decode("utf-8", "replace")))
+            sys.stdout.flush()
+    except OSError:
+        pass
 
 
 def group_alive(leader: int) -> bool:
@@ -528,35 +833,46 @@ def detach() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def own_worker(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """The index of this worker, from the command line or from the variable that it names."""
+    text = str(options.worker)
+    if options.worker_from:
+        text = os.environ.get(options.worker_from, "")
+    if not re.match(r"\d{1,4}$", text) or int(text) >= 4096:
+        parser.error("%s is no index of a worker: %r" % (options.worker_from or "--worker", text))
+    return int(text)
+
+
 def main(argv: List[str]) -> int:
     """Entry point; see the module docstring."""
     split: Callable[[str], List[str]] = lambda text: [name for name in text.split(",") if name]  # noqa: E731
     parser = argparse.ArgumentParser(prog="wrapper.py", description="start and watch a training program")
-    parser.add_argument("--status", help="status file (JSON Lines)")
+    parser.add_argument("--status", required=True, help="status file of worker 0 (JSON Lines)")
+    parser.add_argument(
+        "--log", default="", help="append the program's output to this file (worker 0's name)"
+    )
+    parser.add_argument("--worker", default="0", help="index of this worker, from 0")
+    parser.add_argument(
+        "--worker-from", default="", metavar="VARIABLE", help="the variable that holds the index"
+    )
     parser.add_argument("--folder", default=os.getcwd(), help="working folder of the program")
     parser.add_argument("--allow", type=split, default=[], help="variables to record, separated by commas")
     parser.add_argument("--moment", default="start", choices=("start", "resume"))
     parser.add_argument("--parent", type=int, default=0, help="process to follow (default: the parent)")
     parser.add_argument("--grace", type=float, default=2.5, help="seconds between SIGTERM and SIGKILL")
     parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds between heartbeats")
-    parser.add_argument(
-        "--max-seconds", type=float, default=0.0, help="end the program after so long; 0: never"
-    )
-    parser.add_argument("--probe", action="store_true", help="print the environment of this Python and end")
-    parser.add_argument("--probe-host", action="store_true", help="the same without Python and packages")
-    parser.add_argument("--probe-python", action="store_true", help="only Python and packages")
+    parser.add_argument("--max-seconds", type=float, default=0.0, help="end the program then; 0: never")
+    parser.add_argument("--expect", default="", help="JSON: the SHA-256 of each file of the signed code")
+    parser.add_argument("--not-after", default="", help="start nothing after this time (RFC 3339)")
+    parser.add_argument("--stop", type=json.loads, default=None, help="JSON: stop rules, see StopRules")
     at = argv.index("--") if "--" in argv else len(argv)
     options, command = parser.parse_args(argv[:at]), argv[at + 1 :]
-    if options.probe_python:
-        sys.stdout.write(json.dumps(python_facts()))
-    elif options.probe or options.probe_host:
-        facts = observe(None if options.probe_host else sys.executable, options.folder, options.allow)
-        sys.stdout.write(json.dumps(facts))
-    elif not options.status or not command:
-        parser.error("--status FILE and -- COMMAND are needed")
-    else:
-        return Wrapper(options, command).run()
-    return 0
+    options.worker = own_worker(options, parser)
+    if not command:
+        parser.error("-- COMMAND is needed")
+    if options.stop is not None and not isinstance(options.stop, dict):
+        parser.error("--stop must be a JSON object")
+    return Wrapper(options, command).run()
 
 
 if __name__ == "__main__":

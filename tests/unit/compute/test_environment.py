@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pretrain_archive.compute.environment import compare_environments, declare_environment
-from pretrain_archive.compute.spec import WRAPPER
+from pretrain_archive.compute.spec import PROBE, WRAPPER
 from pretrain_archive.compute.wrapper import interpreter_of
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.ledger.canonical import digest_of
@@ -139,7 +139,7 @@ def test_accelerators_are_read_from_their_tools(tmp_path: Path) -> None:
         file.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        [sys.executable, str(WRAPPER), "--probe-host"], env=environment, capture_output=True, check=True
+        [sys.executable, str(PROBE), "--host"], env=environment, capture_output=True, check=True
     )
     found = json.loads(done.stdout)["accelerators"]
 
