@@ -37,7 +37,15 @@ RETRIED: frozenset[ExitClass] = frozenset({
 })  # fmt: skip
 """Ends after which the same launch may go well. Out of memory is none: the same memory ends the same way."""
 
-CAUSES: tuple[ExitClass, ...] = ("preempted", "node_lost", "evicted", "oom", "image", "unschedulable", "stopped")
+CAUSES: tuple[ExitClass, ...] = (
+    "preempted",
+    "node_lost",
+    "evicted",
+    "oom",
+    "image",
+    "unschedulable",
+    "stopped",
+)
 """Ends that explain the others: what peers do afterwards (exit 1, SIGTERM) follows from them."""
 FOLLOWERS: tuple[ExitClass, ...] = ("deadline", "killed", "user_error", "unknown", "interrupted")
 """Among the rest the earliest is the cause; at the same second in this order."""
@@ -147,7 +155,9 @@ def _failed(condition: Mapping[str, Any], members: Sequence[MemberObserved]) -> 
     if cause is not None and cause.exit_class is not None:
         return _ended(cause.exit_class, f"{_who(cause)}: {_why(cause)}", cause.worker)
     if condition.get("reason") == "PodFailurePolicy" and "DisruptionTarget" in told:
-        return _ended("evicted", f"a member was disrupted, its pod is gone and how is unrecorded ({told})", None)
+        return _ended(
+            "evicted", f"a member was disrupted, its pod is gone and how is unrecorded ({told})", None
+        )
     return _ended("unknown", told, None)
 
 
@@ -174,7 +184,12 @@ def _ended(name: ExitClass, reason: str, worker: int | None) -> JobVerdict:
 
 def _goes_on(name: ExitClass | None, reason: str) -> JobVerdict:
     return JobVerdict(
-        terminal=False, succeeded=False, exit_class=name, counted=name not in UNCOUNTED, retry=False, reason=reason
+        terminal=False,
+        succeeded=False,
+        exit_class=name,
+        counted=name not in UNCOUNTED,
+        retry=False,
+        reason=reason,
     )
 
 

@@ -107,7 +107,9 @@ def _configured(annotations: Mapping[str, Any]) -> list[str]:
 
 def _ascend(annotations: Mapping[str, Any]) -> list[str]:
     """``huawei.com/Ascend910: "Ascend910-0,Ascend910-1"``; ``huawei.com/AscendReal`` names what was really given."""
-    names = sorted((name for name in annotations if _ASCEND.match(name)), key=lambda n: not n.endswith("Real"))
+    names = sorted(
+        (name for name in annotations if _ASCEND.match(name)), key=lambda n: not n.endswith("Real")
+    )
     found = [part.strip() for name in names[:1] for part in str(annotations[name]).split(",")]
     return [part for part in found if part]
 

@@ -109,25 +109,26 @@ class Death:
 
 def classify(death: Death) -> ExitClass:
     """The class of an end, the most specific statement first."""
-    if death.phase == "Succeeded":  # it was done before the disruption came
+    if death.phase == "Succeeded":  # it was done before a disruption came
         return "completed"
-    if death.disruption in DISRUPTIONS:
-        return DISRUPTIONS[death.disruption]
-    if death.pod_reason in POD_REASONS:
-        return POD_REASONS[death.pod_reason]
+    told = _by_pod(death)
+    if told is None and death.exit_code == 0:
+        return "completed"
+    return told or CONTAINER_REASONS.get(death.container_reason) or _by_others(death) or _by_code(death)
+
+
+def _by_pod(death: Death) -> ExitClass | None:
+    """What the pod's condition and its own reason say."""
+    if found := DISRUPTIONS.get(death.disruption) or POD_REASONS.get(death.pod_reason):
+        return found
     if death.pod_reason.startswith("OutOf"):  # the node had less than the scheduler thought
         return "unschedulable"
-    if death.disruption:
-        return "evicted"
-    if death.exit_code == 0:
-        return "completed"
-    if death.container_reason in CONTAINER_REASONS:
-        return CONTAINER_REASONS[death.container_reason]
-    if death.event in EVENTS:
-        return EVENTS[death.event]
-    if death.wrapper in ENDED:
-        return ENDED[death.wrapper]
-    return _by_code(death)
+    return "evicted" if death.disruption else None
+
+
+def _by_others(death: Death) -> ExitClass | None:
+    """What an event or the wrapper says."""
+    return EVENTS.get(death.event) or ENDED.get(death.wrapper)
 
 
 def _by_code(death: Death) -> ExitClass:
@@ -135,7 +136,7 @@ def _by_code(death: Death) -> ExitClass:
         return "requeued"
     if death.out_of_memory:
         return "oom"
-    if death.signal == signals.SIGKILL or death.child == signals.SIGKILL:
+    if signals.SIGKILL in {death.signal, death.child}:
         return "killed"
     if death.signal in {signals.SIGTERM, signals.SIGINT}:
         return "interrupted"

@@ -9,22 +9,21 @@ here and why:
   codes are no rule of it: a job that Kueue suspends ends its pods with 143, which must not fail the job.
 - ``podReplacementPolicy: Failed``: a replacement (after Kueue suspended the job and admits it again) starts only
   when the pod before it has really ended, so that two processes never write the same files.
-- ``activeDeadlineSeconds``: the backstop of wall time, budget and exploration's ceiling when nobody watches.
+- ``activeDeadlineSeconds``: the backstop of wall time and budget when nobody watches. Its clock starts when the job
+  is let go, so it holds what a job may wait for nodes; an exploration's ceiling holds without that.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.compute.kubernetes.manifest_pod import DEADLINE_MARGIN, RENDEZVOUS_PORT, pod_template
+from pretrain_archive.compute.kubernetes.manifest_pod import RENDEZVOUS_PORT, deadline_seconds, pod_template
 from pretrain_archive.compute.kubernetes.manifest_request import Request, request_of
 from pretrain_archive.compute.kubernetes.trainjob import train_job
-from pretrain_archive.compute.spec import WRAPPER, JobSpec, wall_limit_seconds
+from pretrain_archive.compute.spec import CARRIED, JobSpec, build_process
 from pretrain_archive.domain.policy_compute import Kubernetes
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -90,17 +89,9 @@ def build_objects(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> J
 
 
 def build_files(spec: JobSpec) -> dict[Path, bytes]:
-    """What must lie in the attempt's folder before the job is released: the wrapper and the configuration."""
-    configuration = json.dumps(dict(spec.configuration), ensure_ascii=False, indent=2, sort_keys=True)
-    return {
-        spec.work_folder / WRAPPER.name: WRAPPER.read_bytes(),
-        spec.work_folder / "config.json": configuration.encode(),
-    }
-
-
-def deadline_seconds(spec: JobSpec) -> int:
-    """After how many seconds of running the cluster ends the job, whatever else happens."""
-    return max(1, math.ceil(wall_limit_seconds(spec) + DEADLINE_MARGIN))
+    """What must lie in the attempt's folder before the job is released: the configuration, and what runs it."""
+    carried = {spec.work_folder / file.name: file.read_bytes() for file in CARRIED}
+    return {**build_process(spec, inherited={}).files, **carried}
 
 
 def _metadata(cluster: Kubernetes, request: Request) -> dict[str, Any]:
@@ -136,7 +127,7 @@ def _job(spec: JobSpec, cluster: Kubernetes, request: Request, template: Mapping
                     }
                 ]
             },
-            "activeDeadlineSeconds": deadline_seconds(spec),
+            "activeDeadlineSeconds": deadline_seconds(spec, cluster),
             "ttlSecondsAfterFinished": round(cluster.keep_hours * 3600),
             "template": dict(template),
         },

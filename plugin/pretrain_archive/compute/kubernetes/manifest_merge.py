@@ -60,7 +60,7 @@ def merge_template(
     for kind in ("initContainers", "containers"):
         _check_containers(spec, kind, container, allowed)
     devices = _devices(own, container)
-    merged = merge(own, template)
+    merged: dict[str, Any] = merge(own, template)
     if _devices(merged, container) != devices:
         raise _refused("spec.containers.resources", devices, "the budget sets the accelerators")
     return merged

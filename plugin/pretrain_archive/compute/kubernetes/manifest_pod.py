@@ -9,7 +9,7 @@ from typing import Any
 from pretrain_archive.compute.kubernetes.manifest_merge import merge_template
 from pretrain_archive.compute.kubernetes.manifest_request import Request
 from pretrain_archive.compute.kubernetes.names import pod_hostname
-from pretrain_archive.compute.spec import WRAPPER, JobSpec, build_process
+from pretrain_archive.compute.spec import WRAPPER, JobSpec, build_process, wall_limit_seconds
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.policy_compute import Kubernetes
 
@@ -21,8 +21,8 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 RENDEZVOUS_PORT = 29500
 """The port that torchrun takes by itself too."""
-DEADLINE_MARGIN = 300.0
-"""Seconds that the cluster's deadline lies behind the wrapper's own limit: an image is pulled on that clock too."""
+DEADLINE_MARGIN = 60.0
+"""Seconds that the cluster's deadlines lie behind the limits, so that the rules that are recorded come first."""
 END_MARGIN = 10
 """Seconds between the end of a program's grace time and the kubelet's SIGKILL, for the wrapper to write the end."""
 
@@ -47,6 +47,17 @@ def pod_template(spec: JobSpec, cluster: Kubernetes, request: Request) -> dict[s
     merged = merge_template(own, cluster.template, container=CONTAINER, allowed=spec.allowed_variables)
     _check_paths(spec, merged)
     return merged
+
+
+def deadline_seconds(spec: JobSpec, cluster: Kubernetes) -> int:
+    """After how many seconds the cluster ends the job: its limit, and what it may wait for nodes on that clock.
+
+    An exploration's ceiling holds without a margin, what it waits for nodes included.
+    """
+    limit = wall_limit_seconds(spec) + DEADLINE_MARGIN
+    if spec.deadline_seconds is not None:
+        return max(1, math.floor(min(limit, spec.deadline_seconds)))
+    return max(1, math.ceil(limit + cluster.start_minutes * 60))
 
 
 def container(spec: JobSpec, cluster: Kubernetes, request: Request) -> dict[str, Any]:

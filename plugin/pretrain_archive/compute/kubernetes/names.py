@@ -14,7 +14,7 @@ from pretrain_archive.domain.errors import InputError
 
 RUN_LABEL = "pretrain-archive/run"
 ATTEMPT_LABEL = "pretrain-archive/attempt"
-TOKEN_LABEL = "pretrain-archive/token"
+TOKEN_LABEL = "pretrain-archive/token"  # noqa: S105 (a label's name)
 SCOPE_LABEL = "pretrain-archive/scope"
 
 LONGEST = 63

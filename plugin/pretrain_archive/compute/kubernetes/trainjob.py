@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pretrain_archive.compute.kubernetes.manifest_pod import CONTAINER, DEADLINE_MARGIN
+from pretrain_archive.compute.kubernetes.manifest_pod import CONTAINER, deadline_seconds
 from pretrain_archive.compute.kubernetes.manifest_request import Request
-from pretrain_archive.compute.spec import JobSpec, wall_limit_seconds
+from pretrain_archive.compute.spec import JobSpec
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.policy_compute import Kubernetes
 
@@ -41,7 +41,7 @@ def train_job(
         )  # fmt: skip
     patches = cluster.train_job_patches == "runtimePatches"
     [main] = [item for item in template["spec"]["containers"] if item["name"] == CONTAINER]
-    metadata = {
+    metadata: dict[str, Any] = {
         "name": request.name,
         "namespace": cluster.namespace,
         "labels": dict(request.labels),
@@ -74,7 +74,12 @@ def train_job(
                 "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [job]}}},
             }
         ]
-        body["activeDeadlineSeconds"] = max(1, round(wall_limit_seconds(spec) + DEADLINE_MARGIN))
+        body["activeDeadlineSeconds"] = deadline_seconds(spec, cluster)
+    elif spec.scope == "exploration":
+        raise InputError(
+            "compute.kubernetes.train_job_patches", cluster.train_job_patches, "sets no deadline for an exploration",
+            hint='Use object_kind = "Job", or a Kubeflow Trainer with runtimePatches.',
+        )  # fmt: skip
     else:
         body["podTemplateOverrides"] = [{"targetJobs": [{"name": STEP}], **pod}]
     return {"apiVersion": API_VERSION, "kind": "TrainJob", "metadata": metadata, "spec": body}

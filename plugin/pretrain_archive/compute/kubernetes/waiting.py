@@ -43,7 +43,7 @@ def wait_of(
     """
     if job_condition(job, "Complete") or job_condition(job, "Failed"):
         return None
-    since = waiting_since(job, pods)
+    since = waiting_since(job)
     known = [event for event in events if _current(event, since)]
     found = _found(job, pods, known, workload, position)
     if found is None:
@@ -51,13 +51,15 @@ def wait_of(
     waited = (now - since).total_seconds() if since is not None else 0.0
     found = replace(found, details={**found.details, "waited_seconds": round(max(0.0, waited), 3)})
     if not found.hopeless and waited > start_limit_seconds:
-        text = f"{found.message} (waited {waited / 60:.0f} min, the limit is {start_limit_seconds / 60:g} min)"
+        text = (
+            f"{found.message} (waited {waited / 60:.0f} min, the limit is {start_limit_seconds / 60:g} min)"
+        )
         return replace(found, hopeless=True, message=text)
     return found
 
 
-def waiting_since(job: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> datetime | None:
-    """From when this wait counts: the job's creation, or the last time it was held back, let go or lost a pod."""
+def waiting_since(job: Mapping[str, Any]) -> datetime | None:
+    """From when this wait counts: the job's creation, or the last time it was held back or let go."""
     suspended = condition_of(job, "Suspended") or {}
     times = [
         moment_of((job.get("metadata") or {}).get("creationTimestamp")),

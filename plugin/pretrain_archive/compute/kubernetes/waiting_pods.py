@@ -18,7 +18,9 @@ from pretrain_archive.compute.kubernetes.waiting_schedule import schedule_wait
 from pretrain_archive.domain.kinds.cluster import WaitReason
 
 CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-_MISSING = re.compile(r'(secret|configmap|config map)s? "[^"]*" not found|couldn\'t find key|could not find key', re.I)
+_MISSING = re.compile(
+    r'(secret|configmap|config map)s? "[^"]*" not found|couldn\'t find key|could not find key', re.IGNORECASE
+)
 _NOT_ALLOWED = re.compile(r"runAsNonRoot|must not run as root|will run as root|is not allowed", re.IGNORECASE)
 _NOT_READY_YET = re.compile(r"not registered", re.IGNORECASE)
 """A kubelet that has not seen an object yet says so in the words of one that is missing."""
@@ -79,7 +81,9 @@ def _volumes(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Wait | 
 
 
 def _sandbox(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Wait | None:
-    for event in events_of(events, pod, "FailedCreatePodSandBox", "NetworkNotReady", "FailedPodSandBoxStatus"):
+    for event in events_of(
+        events, pod, "FailedCreatePodSandBox", "NetworkNotReady", "FailedPodSandBoxStatus"
+    ):
         return Wait(
             reason="environment", message=text_of(event), object=f"pod/{name_of(pod)}",
             details={"event": str(event.get("reason"))},
@@ -92,4 +96,6 @@ def _starting(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Wait:
     where = f"node {node} gets it ready" if node else "the scheduler has not looked at it yet"
     last = next(events_of(events, pod, "Pulling", "Pulled", "Created", "SuccessfulAttachVolume"), None)
     told = f": {text_of(last)}" if last is not None else ""
-    return Wait(reason="start", message=f"{where}{told}", object=f"pod/{name_of(pod)}", details={"node": node})
+    return Wait(
+        reason="start", message=f"{where}{told}", object=f"pod/{name_of(pod)}", details={"node": node}
+    )

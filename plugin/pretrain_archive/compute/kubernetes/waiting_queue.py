@@ -19,7 +19,7 @@ from pretrain_archive.domain.kinds.cluster import WaitReason
 CREATE_REASONS = ("FailedCreate", "FailedJob", "JobCreationFailed")
 
 CREATE_RULES: tuple[tuple[str, WaitReason, bool], ...] = (
-    (r"failed calling webhook|context deadline exceeded|etcdserver|connection refused|too many requests", "policy", False),
+    (r"failed calling webhook|context deadline exceeded|connection refused|too many requests", "policy", False),
     (r"error looking up service account|serviceaccount \S+ not found", "environment", True),
     (r"exceeded quota", "quota", False),
     (r"failed quota|must specify", "quota", True),
@@ -105,7 +105,11 @@ def queue_wait(
     place, details = _place(position), {"queue": queue, **_numbers(position)}
     text = f"queue {queue}{place}: {told}"
     return Wait(
-        reason=reason, message=text, object=f"workload/{name_of(workload)}", hopeless=hopeless, details=details
+        reason=reason,
+        message=text,
+        object=f"workload/{name_of(workload)}",
+        hopeless=hopeless,
+        details=details,
     )
 
 

@@ -54,14 +54,15 @@ def parse(message: str) -> dict[str, int]:
 
 
 def _reason(told: str, nodes: Mapping[str, int]) -> WaitReason:
-    if _CLAIM_GONE.search(told) or (not nodes and _CLAIM.search(told)):
+    entries = [text for text in nodes if text != "total"] or [told]
+    if _CLAIM_GONE.search(told):
         return "data"
     short = {found.group(1): n for text, n in nodes.items() if (found := _INSUFFICIENT.search(text))}
     if short:
         return "fragmentation" if _apart(short, nodes) else "resources"
-    if any(_CLAIM.search(text) for text in nodes):
+    if any(_CLAIM.search(text) for text in entries):
         return "data"
-    if any(_TOPOLOGY.search(text) for text in nodes) or (not nodes and _TOPOLOGY.search(told)):
+    if any(_TOPOLOGY.search(text) for text in entries):
         return "topology"
     return "resources"
 
