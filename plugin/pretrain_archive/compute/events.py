@@ -204,11 +204,35 @@ class Unusable:
     problem: str
 
 
-ProgramEvent = Metric | CheckpointEvent | Note | Unusable
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataRead:
+    """What the program says of its reading since it last did: counts, and a problem with the data themselves.
+
+    ``problem`` is empty, ``unreadable`` or ``digest`` (the bytes are not those that the manifest names).
+    """
+
+    position: int
+    step: int
+    reads: int = 1
+    errors: int = 0
+    empty: int = 0
+    problem: Literal["", "unreadable", "digest"] = ""
+    shard: str = ""
+    detail: str = ""
+    at: str | None = None
+
+    def text(self) -> str:
+        """The problem in words, empty where there is none."""
+        what = {"unreadable": "cannot be read", "digest": "is not the one that was signed"}.get(self.problem)
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"shard {self.shard or 'unnamed'} {what}{detail}" if what else ""
+
+
+ProgramEvent = Metric | CheckpointEvent | Note | Unusable | DataRead
 
 
 def read_event(line: Line, *, attempt: int) -> Iterator[ProgramEvent]:
-    """What one line of the event file says; data reads become two metrics."""
+    """What one line of the event file says; a data read becomes metrics and its counts."""
     if line.data is None:
         yield Unusable(position=line.position, problem=line.problem)
         return
@@ -265,6 +289,24 @@ def _data_read(position: int, data: Mapping[str, Any], step: int) -> Iterator[Pr
         value = number_of(data.get(key))
         if value is not None:
             yield Metric(position=position, name=f"data_read_{key}", step=step, value=value, at=_at(data))
+    problem = data.get("problem")
+    yield DataRead(
+        position=position, step=step, reads=_count(data.get("reads"), 1), errors=_count(data.get("errors")),
+        empty=_count(data.get("empty")), problem=problem if problem in {"unreadable", "digest"} else "",
+        shard=clean_text(str(data.get("shard") or ""), 300), detail=_detail(data), at=_at(data),
+    )  # fmt: skip
+
+
+def _detail(data: Mapping[str, Any]) -> str:
+    """What else a program says of a problem: its own words, and both digests."""
+    sides = " instead of ".join(str(data[key]) for key in ("found", "expected") if data.get(key))
+    return clean_text("; ".join(part for part in (str(data.get("detail") or ""), sides) if part), 300)
+
+
+def _count(value: Any, unsaid: int = 0) -> int:
+    """How many, as a program reports it; what is no whole number from 0 counts as unsaid."""
+    count = step_of(value)
+    return unsaid if count is None else count
 
 
 def _duration(value: Any) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pretrain_archive.compute.events import (
     CheckpointEvent,
+    DataRead,
     Line,
     Metric,
     Note,
@@ -52,6 +53,8 @@ class EventReader:
                     self._checkpoint(event)
                 case Note():
                     self._note(event)
+                case DataRead():
+                    self._data_read(event)
                 case Unusable():
                     self.seen.unusable += 1
                     if len(self.seen.located) < _LOCATED:
@@ -60,7 +63,7 @@ class EventReader:
     def _metric(self, metric: Metric) -> None:
         self.seen.step(metric.step)
         if metric.name.lower().endswith("loss"):
-            self.seen.loss(metric.step, metric.value)
+            self.seen.loss(metric.step, metric.value, metric.name)
         odd = not_finite(metric.value)
         point = MetricPoint(
             name=metric.name, step=metric.step, tokens=metric.tokens, value=None if odd else metric.value,
@@ -89,6 +92,24 @@ class EventReader:
         }  # fmt: skip
         self.outbox.event(EVENTS, event.position, "checkpoint", data, at=event.at, step=event.step)
         self.settled()
+
+    def _data_read(self, read: DataRead) -> None:
+        """Count the reads; the first anomalies stand on the timeline, errors and empty reads as metrics too."""
+        reads = self.seen.reads
+        reads.reads += max(read.reads, read.errors, read.empty)
+        reads.errors += read.errors
+        reads.empty += read.empty
+        if problem := read.text():
+            reads.problem = reads.problem or f"{problem} at step {read.step}"
+        for name, count in (("errors", read.errors), ("empty", read.empty)):
+            if count:
+                point = MetricPoint(name=f"data_read_{name}", step=read.step, value=count, at=read.at)
+                self.outbox.point(EVENTS, read.position, point)
+        if (problem or read.errors or read.empty) and reads.told < _LOCATED:
+            reads.told += 1
+            said = problem or f"{read.errors} read errors, {read.empty} empty reads of {read.reads}"
+            data = {"shard": read.shard, "problem": said, "errors": read.errors, "empty": read.empty}
+            self.outbox.event(EVENTS, read.position, "data_read", data, at=read.at, step=read.step)
 
     def _note(self, note: Note) -> None:
         if note.step is not None:

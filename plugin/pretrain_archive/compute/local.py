@@ -20,7 +20,7 @@ from pretrain_archive.compute.process import WrapperProcess, lay_out
 from pretrain_archive.compute.recovery import keep_stop
 from pretrain_archive.compute.seen import Writer
 from pretrain_archive.compute.spec import JobSpec, build_process
-from pretrain_archive.compute.stops import JobState, first_stop, rules_of
+from pretrain_archive.compute.stops import first_stop, rules_of, state_of
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import AttemptEnded, AttemptStarted, StopFired
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
@@ -50,7 +50,6 @@ class LocalLaunch:
         self.rules = rules_of(spec, evidence_seconds=evidence_seconds)
         self.process = WrapperProcess(spec)
         self.killed = ""
-        self.drift = ""
         self.fired: StopFired | None = None
         self.begin = self.progress_at = 0.0
         self.failing_since: float | None = None
@@ -164,26 +163,21 @@ class LocalLaunch:
                 log.warning("evidence cannot be written now, trying again: %s", error)
 
     def _check(self, ingest: Ingest) -> None:
-        if self.fired or self.killed or self.drift:
+        if self.fired or self.killed:
             return
         seen = ingest.seen
-        state = JobState(
-            seconds=self._seconds(), attempt=self.spec.attempt, last_step=seen.last_step,
-            last_checkpoint_step=seen.last_checkpoint_step, progress_at=self.progress_at,
-            worst_loss=seen.worst_loss, evidence_failing_since=self._silent_since(ingest),
-            evidence_replaced=seen.replaced,
+        state = state_of(
+            seen, seconds=self._seconds(), attempt=self.spec.attempt, progress_at=self.progress_at,
+            evidence_failing_since=self._silent_since(ingest),
         )  # fmt: skip
         self.fired = first_stop(self.rules, state)
-        blocking = [d["field"] for d in seen.differences if d["grade"] == "blocking"]
         if self.fired:
             log.warning("stop rule %s: %s, limit %s", self.fired.rule, self.fired.observed, self.fired.limit)
             self.pending.append(self.writer.draft(self.fired, 0))
             keep_stop(self.spec.work_folder, self.fired)
-        elif self.spec.drift == "stop" and blocking:
-            self.drift = ", ".join(blocking[:10])
         elif reason := self.should_stop():
             self.killed = reason
-        if self.fired or self.drift or self.killed:
+        if self.fired or self.killed:
             self.process.ask()
 
     def _silent_since(self, ingest: Ingest) -> float | None:
@@ -218,7 +212,7 @@ class LocalLaunch:
         self._ingest(ingest, final=True)
         outcome = conclude(
             ingest.seen, target_steps=self.spec.target_steps, fired=self.fired, killed=self.killed,
-            drift=self.drift, wrapper_code=self.process.code, checkpoint_every=self.spec.checkpoint_every,
+            wrapper_code=self.process.code, checkpoint_every=self.spec.checkpoint_every,
         )  # fmt: skip
         payload = ended_payload(self._attempt(), outcome, ingest, tail)
         summary = ingest.summary()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pretrain_archive.compute.events import not_finite, number_of
+from pretrain_archive.compute.stops_signals import LOSSES, LossTrend, Reads
 from pretrain_archive.domain.identity import parse_time
 from pretrain_archive.domain.kinds import BY_MODEL, Payload, StopFired
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin
@@ -101,6 +102,8 @@ class Seen(WorkerSeen):
     complete: bool = False
     complete_step: int | None = None
     worst_loss: tuple[int, float] | None = None
+    losses: dict[str, LossTrend] = field(default_factory=dict)
+    reads: Reads = field(default_factory=Reads)
     replaced: str = ""
     unusable: int = 0
     located: list[dict[str, Any]] = field(default_factory=list)
@@ -130,8 +133,10 @@ class Seen(WorkerSeen):
             self.last_step = step
             self.progress_steps += 1
 
-    def loss(self, step: int, value: float) -> None:
+    def loss(self, step: int, value: float, name: str = "loss") -> None:
         """A loss was reported; the worst one stays, and what is not finite is worse than any number."""
+        if name in self.losses or len(self.losses) < LOSSES:
+            self.losses.setdefault(name, LossTrend()).add(step, value)
         if self.worst_loss is None or not_finite(value) or value > self.worst_loss[1]:
             if self.worst_loss is not None and not_finite(self.worst_loss[1]):
                 return
