@@ -38,6 +38,8 @@ class JobSpec:
     environment, ``drift`` what a blocking difference from it does. ``target_steps`` counts as completion when
     the program reports that step. ``spent_seconds`` are the accelerator seconds of earlier attempts.
     ``deadline_seconds`` is how long an exploration may live, whoever watches; None for a full launch.
+    ``code_files`` are the signed digests of the program's files, relative to its folder: with another one nothing
+    is started. After ``not_after`` (RFC 3339) nothing is started either. Empty asks for nothing.
     """
 
     run_uid: str
@@ -62,6 +64,8 @@ class JobSpec:
     heartbeat_seconds: float = 5.0
     scope: Literal["full", "exploration"] = "full"
     deadline_seconds: float | None = None
+    code_files: Mapping[str, str] = field(default_factory=dict)
+    not_after: str = ""
 
     def __post_init__(self) -> None:
         if not self.run_uid or self.attempt < 1:
@@ -162,32 +166,51 @@ def backstop_seconds(spec: JobSpec, *, margin: float) -> float:
 
 
 def build_process(
-    spec: JobSpec, *, inherited: Mapping[str, str], python: str = sys.executable, parent: int = 0
-) -> ProcessRequest:
-    """Turn a specification into the wrapper's process. Pure.
+    spec: JobSpec, *, inherited: Mapping[str, str], python: str = sys.executable, parent: int = 0,
+    carried: bool = False,
+) -> ProcessRequest:  # fmt: skip
+    """Turn a specification into the wrapper's process. Pure (``carried`` reads the wrapper's own files).
 
     ``inherited`` is the worker's environment, ``python`` runs the wrapper, ``parent`` is the process that the
-    wrapper follows (0: whoever starts it).
+    wrapper follows (0: whoever starts it). With ``carried`` the wrapper lies in the attempt's folder, for a machine
+    where this package is not installed, and keeps the program's log there itself.
     """
     folder = spec.work_folder
-    # The wrapper's own limit is a backstop for a worker that hangs; the stop rules come first and are recorded.
-    limit = backstop_seconds(spec, margin=15)
-    argv = [
-        python, "-u", str(WRAPPER), "--status", str(folder / "status.jsonl"), "--folder", str(spec.folder),
-        "--allow", ",".join(spec.allowed_variables), "--moment", "resume" if spec.resume_from else "start",
-        "--parent", str(parent), "--grace", f"{spec.grace_seconds:g}",
-        "--heartbeat", f"{spec.heartbeat_seconds:g}", "--max-seconds", f"{limit:.1f}", "--", *spec.command,
-    ]  # fmt: skip
+    wrapper = folder / WRAPPER.name if carried else WRAPPER
     configuration = json.dumps(dict(spec.configuration), ensure_ascii=False, indent=2, sort_keys=True)
+    files = {folder / "config.json": configuration.encode()}
+    files |= {folder / file.name: file.read_bytes() for file in CARRIED} if carried else {}
+    options = _options(spec, parent)
+    if carried:
+        options += ["--log", str(folder / "log.txt")]
+    if spec.code_files:
+        files[folder / "expect.json"] = json.dumps(dict(spec.code_files), sort_keys=True).encode()
+        options += ["--expect", str(folder / "expect.json")]
     return ProcessRequest(
-        argv=tuple(argv),
+        argv=(python, "-u", str(wrapper), *options, "--", *spec.command),
         environment=program_environment(spec, inherited),
         folder=spec.folder,
-        files={folder / "config.json": configuration.encode()},
+        files=files,
         status=folder / "status.jsonl",
         events=folder / "events.jsonl",
         log=folder / "log.txt",
     )
+
+
+def _options(spec: JobSpec, parent: int) -> list[str]:
+    """The wrapper's options that do not depend on where it runs."""
+    from pretrain_archive.compute.stops import rules_for_wrapper  # noqa: PLC0415 (stops are made of specifications)
+
+    # The wrapper's own limit is a backstop for a worker that hangs; the stop rules come first and are recorded.
+    limit = backstop_seconds(spec, margin=15)
+    options = [
+        "--status", str(spec.work_folder / "status.jsonl"), "--folder", str(spec.folder),
+        "--allow", ",".join(spec.allowed_variables), "--moment", "resume" if spec.resume_from else "start",
+        "--parent", str(parent), "--grace", f"{spec.grace_seconds:g}",
+        "--heartbeat", f"{spec.heartbeat_seconds:g}", "--max-seconds", f"{limit:.1f}",
+        "--stop", json.dumps(rules_for_wrapper(spec), sort_keys=True),
+    ]  # fmt: skip
+    return [*options, "--not-after", spec.not_after] if spec.not_after else options
 
 
 def check_command(command: tuple[str, ...], *, folder: Path, path: str | None = None) -> str:
