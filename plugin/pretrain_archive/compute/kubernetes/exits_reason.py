@@ -47,7 +47,7 @@ EVENTS: dict[str, ExitClass] = {
 }
 """What older clusters, whose pods carry no condition, only say in an event."""
 
-ENDED: dict[str, ExitClass] = {"deadline": "deadline", "stop": "stopped"}
+ENDED: dict[str, ExitClass] = {"deadline": "deadline", "stop_rule": "stopped"}
 """Reasons in the wrapper's last line that are its own doing."""
 
 _ROOT = re.compile(r"Root Cause.*?exitcode\s*:\s*(-?\d+)", re.DOTALL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 from pretrain_archive.compute.kubernetes.manifest_merge import merge_template
 from pretrain_archive.compute.kubernetes.manifest_request import Request
 from pretrain_archive.compute.kubernetes.names import pod_hostname
-from pretrain_archive.compute.spec import WRAPPER, JobSpec, build_process, wall_limit_seconds
+from pretrain_archive.compute.spec import JobSpec, build_process, wall_limit_seconds
+from pretrain_archive.compute.stops import rules_for_wrapper
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.policy_compute import Kubernetes
 
@@ -76,11 +78,14 @@ def container(spec: JobSpec, cluster: Kubernetes, request: Request) -> dict[str,
 
 def command(spec: JobSpec, cluster: Kubernetes, request: Request) -> list[str]:
     """The wrapper's call as :func:`~pretrain_archive.compute.spec.build_process` makes it, from the shared folder."""
-    argv = list(build_process(spec, inherited={}, python=cluster.python).argv)
+    argv = list(build_process(spec, inherited={}, python=cluster.python, carried=True).argv)
     at = argv.index("--")
     options, program = argv[:at], argv[at:]
-    options[options.index(str(WRAPPER))] = str(spec.work_folder / WRAPPER.name)
     options[options.index("--grace") + 1] = f"{cluster.grace_seconds:g}"
+    own = {"--log": str(spec.work_folder / "log.txt"), "--stop": json.dumps(rules_for_wrapper(spec))}
+    for option, value in own.items():  # a pod has no parent that keeps its output or judges its rules
+        if option not in options:
+            options += [option, value]
     indexed = request.nodes > 1 or cluster.object_kind == "TrainJob"
     worker = ["--worker-from", INDEX_VARIABLE] if indexed else ["--worker", "0"]
     return [*options, *worker, *program]
