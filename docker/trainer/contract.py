@@ -2,7 +2,17 @@
 
 Variables (all start with ``PRETRAIN_ARCHIVE_``): ``RUN_UID``, ``ATTEMPT``, ``CONFIG`` (JSON file),
 ``DATA_MANIFEST`` (JSON Lines), ``CHECKPOINT_DIR``, ``RESUME_FROM`` (a checkpoint folder, or empty), ``EVENTS``
-(JSON Lines, appended). The evaluation gets ``EVALUATION`` (the file it writes) instead of the last.
+(JSON Lines, appended). Events are ``metric``, ``checkpoint``, ``data_read``, ``checkpoint_loaded`` and ``note``.
+After a resume each worker of a group reports the checkpoint that it loaded (``checkpoint_loaded``: ``worker``,
+``world_size``, ``path``, ``step``, ``digest``), and at each start what it read (``data_read`` with ``worker``,
+``world_size``, ``files``, ``manifest_digest``, ``data_digest``): that a checkpoint can be written does not prove
+that all can load it, and data that one node reads may not be what another one reads. The first worker writes the
+lines; each worker's are its own word. ``digest`` is ``sha256:`` over the JSON list (no blanks) of
+``[path, size, sha256]`` of the checkpoint's files, all as text, sorted. A ``data_read`` may also say
+how many ``reads`` it stands for (1 where unsaid), how many failed (``errors``) or gave nothing (``empty``), and a
+``problem`` with the data themselves: ``unreadable`` or ``digest`` (not the bytes that the manifest names), with
+``shard``, ``detail``, ``expected`` and ``found``; the stop conditions say what then ends the job.
+The evaluation gets ``EVALUATION`` (the file it writes) instead of the last.
 """
 
 from __future__ import annotations
@@ -89,9 +99,22 @@ class Events:
             {"event": "data_read", "step": step, "seconds": round(seconds, 6), "bytes": size, "at": now()}
         )
 
-    def checkpoint(self, path: Path, *, step: int, tokens: int) -> None:
-        """A checkpoint is durable at ``path``."""
-        self._write({"event": "checkpoint", "path": str(path), "step": step, "tokens": tokens, "at": now()})
+    def worker_read(self, said: Mapping[str, Any], *, step: int) -> None:
+        """What one worker read: ``worker, world_size, files, manifest_digest, data_digest``."""
+        self._write({"event": "data_read", "step": step, **said, "at": now()})
+
+    def loaded(self, said: Mapping[str, Any], path: Path, *, step: int) -> None:
+        """One worker loaded the checkpoint at ``path``: ``worker, world_size, digest``."""
+        self._write({"event": "checkpoint_loaded", "path": str(path), "step": step, **said, "at": now()})
+
+    def checkpoint(self, path: Path, *, step: int, tokens: int, seconds: float) -> None:
+        """A checkpoint is durable at ``path``; training stood still for ``seconds``."""
+        said = {"event": "checkpoint", "path": str(path), "step": step, "tokens": tokens}
+        self._write({**said, "seconds": round(seconds, 6), "at": now()})
+
+    def evaluation(self, *, step: int, seconds: float) -> None:
+        """Training stood still for ``seconds`` while the model was measured."""
+        self._write({"event": "evaluation", "step": step, "seconds": round(seconds, 6), "at": now()})
 
     def note(self, text: str, **more: Any) -> None:
         """Anything worth a line on the timeline."""

@@ -67,6 +67,13 @@ class RunRequest(BaseModel):
     stop_on_nan: bool = True
     max_loss: FiniteFloat | None = None
     max_attempts: int = Field(ge=1, le=100)
+    loss_factor: FiniteFloat | None = Field(gt=1, default=None)
+    loss_points: int = Field(ge=1, le=1000, default=20)
+    stop_on_bad_data: bool = True
+    max_read_errors: float | None = Field(ge=0, le=1, default=None)
+    max_empty_reads: float | None = Field(ge=0, le=1, default=None)
+    # where it comes from: the run that this one replaces with changes
+    derived_from: str | None = Field(pattern=r"^run_[0-9a-f-]{36}$", default=None)
     # people
     responsible: str | None = None
     # acceptance
@@ -98,7 +105,7 @@ class RunRequest(BaseModel):
 
     @field_validator(
         "collected_at", "masking", "business_owner", "access_identity", "access_granted_at", "access_revoked_at",
-        "access_open", "base_model", "responsible", "rollback", "take_down", mode="before",
+        "access_open", "base_model", "derived_from", "responsible", "rollback", "take_down", mode="before",
     )  # fmt: skip
     @classmethod
     def _empty_is_unrecorded(cls, value: Any) -> Any:
@@ -141,6 +148,11 @@ class RunRequest(BaseModel):
             stop_on_nan=self.stop_on_nan,
             max_loss=self.max_loss,
             max_attempts=self.max_attempts,
+            loss_factor=self.loss_factor,
+            loss_points=self.loss_points,
+            stop_on_bad_data=self.stop_on_bad_data,
+            max_read_errors=self.max_read_errors,
+            max_empty_reads=self.max_empty_reads,
         )
 
     def checkpoint_plan(self, policy: Policy, location: str) -> CheckpointPlan:

@@ -119,6 +119,17 @@ def _same(view: RunView, plan: _Plan, conf_digest: str, caller: Caller) -> bool:
     )
 
 
+def _require_origin(ledger: Ledger, request: RunRequest) -> None:
+    """Refuse a run that says it replaces one which is not there, or is another project's."""
+    origin = request.derived_from
+    opened = load_run(ledger, origin).opened if origin else None
+    if origin and (opened is None or opened.project != request.project):
+        raise InputError(
+            "derived_from", origin, f"is no run of project {request.project}",
+            hint="Copy the run's id from its page, or leave the field empty.",
+        )  # fmt: skip
+
+
 def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Host) -> kinds.RunOpened:
     """Open the run of this DAG run, or go on with the one it opened before with the same inputs.
 
@@ -129,6 +140,7 @@ def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Ho
     conf_digest = digest_of(conf)
     try:
         plan = _plan(values, host)
+        _require_origin(ledger, plan.request)
     except ArchiveError as error:
         _record_failed(ledger, caller, conf, earlier, error)
         raise
@@ -151,7 +163,7 @@ def open_run(ledger: Ledger, caller: Caller, values: Mapping[str, Any], host: Ho
         conf_digest=conf_digest,
         code_version=host.code_version,
         bundle=host.bundle,
-        derived_from=earlier[0].run_uid if earlier else None,
+        derived_from=plan.request.derived_from or (earlier[0].run_uid if earlier else None),
     )
     ledger.append(_drafts(caller, opened, plan, host, len(earlier)))
     caller.say(f"run {run_uid} opened for project {opened.project} under policy {plan.policy.name}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
 from pretrain_archive.compute.cost import spent_seconds
+from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import LedgerUnavailableError
@@ -43,6 +45,39 @@ LONG = {"steps": 5000, "step_seconds": 0.02}
             {"stop": {"no_progress_minutes": 0.02}},
             id="no progress, chatty log",
         ),
+        pytest.param(
+            "divergence",
+            {"rise_at": 32},
+            {"stop": {"loss_factor": 3, "loss_points": 5}},
+            id="divergence from its own best",
+        ),
+        pytest.param(
+            "data_anomaly",
+            {"bad_at": 12, "bad_read": {"problem": "unreadable", "shard": "a.jsonl", "detail": "EIO"}},
+            {},
+            id="unreadable shard",
+        ),
+        pytest.param(
+            "data_anomaly",
+            {
+                "bad_at": 12,
+                "bad_read": {"problem": "digest", "shard": "a.jsonl", "expected": "1", "found": "2"},
+            },
+            {},
+            id="another digest",
+        ),
+        pytest.param(
+            "data_anomaly",
+            {"bad_at": 15, "bad_read": {"reads": 1, "errors": 1}},
+            {"stop": {"max_read_errors": 0.3}},
+            id="read errors",
+        ),
+        pytest.param(
+            "data_anomaly",
+            {"bad_at": 15, "bad_read": {"empty": 1}},
+            {"stop": {"max_empty_reads": 0.3}},
+            id="empty reads",
+        ),
     ],
 )
 def test_a_stop_rule_ends_the_job(
@@ -59,6 +94,36 @@ def test_a_stop_rule_ends_the_job(
     assert ended.last_checkpoint_step == max((event.step for event in job.accepted), default=None)
     assert 0 <= ended.last_step - (ended.last_checkpoint_step or 0) <= 10
     assert {} == processes_of(job.run_uid, 1)
+
+
+@pytest.mark.requirement("R071", "R096")
+def test_drift_fires_a_rule_where_the_policy_says_stop(job: Job) -> None:
+    """A blocking difference from the signed environment is a stop rule of its own, with the field that differs."""
+    declared = declare_environment(sys.executable, (), job.root).environment
+    declared["packages"]["torch"] = "0.0.1"
+
+    ended = job.run(job.spec(declared=declared, drift="stop", config=LONG))
+
+    fired = job.view().latest(kinds.StopFired)
+    assert fired is not None
+    assert ("drift", "packages.torch", "stopped") == (fired.rule, fired.observed, ended.state)
+
+
+@pytest.mark.requirement("R092")
+def test_anomalies_of_the_data_stand_on_the_timeline(job: Job) -> None:
+    """Where bad data do not stop the job, what was met is still on record, bounded, and counted as metrics."""
+    bad = {"problem": "unreadable", "shard": "a.jsonl", "errors": 1}
+    ended = job.run(
+        job.spec(config={"steps": 40, "bad_at": 5, "bad_read": bad}, stop={"stop_on_bad_data": False})
+    )
+
+    told = [e for _, e in job.view().all(kinds.EventRecorded) if e.event == "data_read"]
+    errors = [
+        p for _, m in job.view().all(kinds.MetricsRecorded) for p in m.points if p.name == "data_read_errors"
+    ]
+    assert "completed" == ended.state
+    assert "shard a.jsonl cannot be read" == told[0].data["problem"]
+    assert (20, 36) == (len(told), len(errors))
 
 
 def test_nan_goes_on_where_the_conditions_allow_it(job: Job) -> None:

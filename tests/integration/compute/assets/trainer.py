@@ -50,7 +50,11 @@ for step in range(first, config["steps"] + 1):
     if step == config.get("diverge_at"):
         loss = 1e6
     tell(event="metric", name="train_loss", step=step, tokens=step * 100, value=loss)
-    tell(event="data_read", step=step, seconds=0.001, bytes=4096)
+    if step >= config.get("rise_at", step + 1):
+        loss = 40.0
+    tell(event="metric", name="loss", step=step, value=loss)
+    bad = config.get("bad_read", {}) if step >= config.get("bad_at", step + 1) else {}
+    tell(event="data_read", step=step, seconds=0.001, bytes=4096, **bad)
     print("step", step, "loss", loss, flush=True)
     if step % config.get("every", 10) == 0:
         save(step)
