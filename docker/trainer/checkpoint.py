@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import filecmp
+import hashlib
 import json
 import os
 import shutil
@@ -110,6 +111,22 @@ def read(folder: Path, configuration: Configuration) -> Checkpoint:
             "checkpoint's configuration, or start a new run."
         )
     return checkpoint
+
+
+def digest(folder: Path) -> str:
+    """``sha256:`` over names, sizes and bytes of the checkpoint's files as this process reads them; see contract.py."""
+    files = []
+    try:
+        for name in (*FILES, MARKER):
+            with (folder / name).open("rb") as file:
+                value = hashlib.file_digest(file, "sha256").hexdigest()
+                files.append([name, str(file.tell()), value])
+    except OSError as error:
+        raise TrainerError(
+            f"checkpoint {folder}: cannot be read: {error.strerror}. Resume from an earlier one."
+        ) from error
+    listed = json.dumps(sorted(files), separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(listed.encode()).hexdigest()}"
 
 
 def remove_unfinished(folder: Path) -> list[str]:

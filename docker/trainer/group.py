@@ -1,14 +1,17 @@
 """One or several processes that train one model together (data parallel, gloo).
 
 ``torchrun`` sets ``RANK`` and ``WORLD_SIZE``; without it there is one process and nothing is sent.
+``COLLECTIVE_SECONDS`` is how long a process waits for the others before it takes them for lost and fails; without
+it that is the library's own limit, half an hour.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import torch
 import torch.distributed
@@ -22,6 +25,7 @@ class Group:
 
     rank: int
     size: int
+    patience: timedelta | None = None
 
     @classmethod
     def of(cls, environment: Mapping[str, str], *, batch: int) -> Group:
@@ -39,7 +43,7 @@ class Group:
                 f"configuration: optimisation.batch is {batch}, which {size} processes cannot share equally. "
                 f"Give a multiple of {size}."
             )
-        return cls(rank=rank, size=size)
+        return cls(rank=rank, size=size, patience=_patience(environment))
 
     @property
     def first(self) -> bool:
@@ -48,7 +52,7 @@ class Group:
 
     def __enter__(self) -> Self:
         if self.size > 1:
-            torch.distributed.init_process_group("gloo")
+            torch.distributed.init_process_group("gloo", timeout=self.patience)
         return self
 
     def __exit__(
@@ -57,6 +61,18 @@ class Group:
         # After an error the others may be waiting for this process: leaving at once lets torchrun end them.
         if self.size > 1 and kind is None:
             torch.distributed.destroy_process_group()
+
+    def gather(self, said: dict[str, Any]) -> list[dict[str, Any]]:
+        """What every process says, by its number, each with ``worker`` and ``world_size``; all must call it.
+
+        Nobody's word stands for another: a process that failed or hangs says nothing, and then nobody does.
+        """
+        own = {"worker": self.rank, "world_size": self.size, **said}
+        if self.size == 1:
+            return [own]
+        heard: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(heard, own)
+        return heard
 
     def share(self, rows: Tensor) -> Tensor:
         """The part of a batch that this process computes."""
@@ -78,3 +94,16 @@ class Group:
             gradient.copy_(flat[at : at + gradient.numel()].view_as(gradient))
             at += gradient.numel()
         return float(flat[-2]), bool(flat[-1] > 0)
+
+
+def _patience(environment: Mapping[str, str]) -> timedelta | None:
+    text = environment.get("COLLECTIVE_SECONDS", "")
+    try:
+        seconds = float(text) if text else None
+    except ValueError:
+        seconds = 0.0
+    if seconds is not None and not 0 < seconds < 86_400:
+        raise TrainerError(
+            f"environment: COLLECTIVE_SECONDS is {text!r}. Give seconds below a day, or nothing."
+        )
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -14,12 +14,14 @@ Needs torch, safetensors and numpy (requirements.txt).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import checkpoint as checkpoints
 import torch
@@ -99,6 +101,8 @@ class Trainer:
         torch.set_rng_state(found.random)
         self.step = self.saved_step = self.logged_step = found.step
         self.tokens = found.tokens
+        for said in self.group.gather({"digest": checkpoints.digest(folder)}):
+            self.events.loaded(said, folder, step=found.step)
         self.events.note(f"resumed from step {found.step}", step=found.step)
 
     def run(self, stopped: StopFlag) -> bool:
@@ -167,7 +171,9 @@ class Trainer:
         settings, last = self.configuration, self.step == self.configuration.optimisation.steps
         due = settings.evaluate_every and (last or self.step % settings.evaluate_every == 0)
         if due and self.group.first:
+            started = time.perf_counter()
             bits = float(model_bits(self.model, self.sample, settings).mean())
+            self.events.evaluation(step=self.step, seconds=time.perf_counter() - started)
             self.events.metric("validation_bits_per_byte", bits, step=self.step, tokens=self.tokens)
             print(f"step {self.step} of {settings.optimisation.steps}: {bits:.4f} bits per byte", flush=True)
         if last or self.step % settings.checkpoint_every == 0:
@@ -190,7 +196,7 @@ class Trainer:
         )
         path = checkpoints.write(content, self.configuration, self.folder, attempt=self.attempt)
         self.saved_step, self.save_seconds = self.step, time.perf_counter() - started
-        self.events.checkpoint(path, step=self.step, tokens=self.tokens)
+        self.events.checkpoint(path, step=self.step, tokens=self.tokens, seconds=self.save_seconds)
 
 
 def main() -> int:
@@ -215,11 +221,23 @@ def main() -> int:
         resume_from = optional_path(os.environ, "RESUME_FROM")
         if resume_from is not None:
             trainer.resume(resume_from)
+        for said in group.gather(_read_facts(Path(manifest), trainer)):
+            events.worker_read(said, step=trainer.step)
         if not trainer.run(stopped):
             print(f"stopped by SIGTERM after step {trainer.step}", file=sys.stderr, flush=True)
             return TERMINATED
         events.note("training complete", complete=True, step=trainer.step)
     return 0
+
+
+def _read_facts(manifest: Path, trainer: Trainer) -> dict[str, Any]:
+    """What this process read, for the comparison with what the others did."""
+    data = manifest.read_bytes()
+    return {
+        "files": sum(1 for line in data.split(b"\n") if line.strip()),
+        "manifest_digest": f"sha256:{hashlib.sha256(data).hexdigest()}",
+        "data_digest": trainer.train_digest,
+    }
 
 
 def _load(
