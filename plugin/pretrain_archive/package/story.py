@@ -15,15 +15,10 @@ from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
+from pretrain_archive.package.reviewed import closed_by_review, reviews_told
 
-GATE_ZH = {"prepare": "准备", "run": "执行", "close": "结项"}
-OUTCOME_ZH = {
-    "register": "登记",
-    "continue": "继续实验",
-    "clean_up": "清理",
-    "rejected": "已拒绝",
-    "expired": "已过期",
-}
+GATE_ZH = {"prepare": "准备", "review": "复审", "run": "执行", "close": "结项"}
+OUTCOME_ZH = {"register": "登记", "continue": "继续实验", "clean_up": "清理"}
 OUTCOME_EN = {"register": "enter the registry", "continue": "continue experimenting", "clean_up": "clean up"}
 STATE_ZH = {
     "completed": "已完成",
@@ -267,6 +262,8 @@ def _signed(view: RunView) -> _Words:
         )
         if d.outcome:
             words.say(f"Outcome: {OUTCOME_EN[d.outcome]}.", f"结论：{OUTCOME_ZH[d.outcome]}。")
+    for told in reviews_told(view):
+        words.say(*told)
     return words
 
 
@@ -274,7 +271,10 @@ def _use(view: RunView) -> _Words:
     words = _Words("use", "Allowed use", "允许用途")
     release, purpose = view.last(kinds.ReleaseMade), view.opened.purpose if view.opened else None
     if release is None:
-        words.missing("A release with its scope", "发布及其范围")
+        if (closed := closed_by_review(view)) is not None:
+            words.say(*closed)
+        else:
+            words.missing("A release with its scope", "发布及其范围")
         if purpose:
             words.say(
                 f"Intended when the run began: {_stop(purpose.intended_use)}.",

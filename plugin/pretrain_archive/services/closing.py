@@ -27,6 +27,7 @@ from pretrain_archive.domain.kinds import (
 )
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.reviews import CLOSING
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.permit import signature_faults
 from pretrain_archive.gates.service import gate_view, load_run
@@ -75,6 +76,29 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     ledger.seal()
     caller.say(f"package {folder} ({written.files} files, {written.digest})")
     return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
+
+
+def archive_stopped(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, shelf: Shelf) -> Closed:
+    """Write the package of a run that a review closed: stopped, or replaced by a new run with changes.
+
+    It has no release and no signature of the run and close gates, and says so. The same package is found again by
+    a retry. Raises :class:`RefusedError` for a run that no review closed.
+    """
+    view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
+    closed = view.latest(RunClosed)
+    if closed is None or closed.outcome not in CLOSING.values():
+        raise RefusedError(f"run {run_uid} was not closed by a review", hint="Answer its review first.")
+    folder = shelf.packages_folder / run_uid
+    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
+    try:
+        written = write_package(ledger, store, view, folder=folder, writer=writer)
+    except AlreadyRecordedError:
+        caller.say(f"the package of run {run_uid} was written by another task meanwhile")
+        written = write_package(ledger, store, load_run(ledger, run_uid), folder=folder, writer=writer)
+    _mirror(store, folder, run_uid, caller)
+    ledger.seal()
+    caller.say(f"run {run_uid} is {closed.outcome}; package {folder} ({written.digest})")
+    return Closed(package=written, folder=folder, outcome=closed.outcome, release=None)
 
 
 def _write(

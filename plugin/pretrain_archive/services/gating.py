@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pretrain_archive.domain.kinds import GateDecision, RunClosed
 from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.reviews import CLOSING, cause_of
 from pretrain_archive.gates.answers import Outcome, expire, take_answer
 from pretrain_archive.gates.asking import Ask, ask
 from pretrain_archive.gates.judging import Answer
@@ -50,3 +52,16 @@ def let_expire(ledger: Ledger, caller: Caller, run_uid: str, gate: str) -> None:
     run_of(ledger, caller, run_uid)
     expire(ledger, run_uid=run_uid, gate=gate, actor=caller.actor, origin=caller.origin)
     ledger.seal()
+
+
+def review_due(ledger: Ledger, caller: Caller, run_uid: str) -> bool:
+    """Whether an attempt of the open run ended without completing, so that a review can be asked about it."""
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    return view.state != "closed" and cause_of(view) is not None
+
+
+def closed_by_review(ledger: Ledger, caller: Caller, run_uid: str) -> GateDecision | None:
+    """The review's decision that closed the run as stopped or replaced; None for every other run."""
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    closed, found = view.latest(RunClosed), view.decision("review")
+    return found[1] if closed and found and closed.outcome in CLOSING.values() else None
