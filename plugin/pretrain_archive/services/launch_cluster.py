@@ -104,7 +104,8 @@ def check_cluster(bench: Bench, cluster: Kubernetes, view: RunView) -> None:
     """Ask the cluster something small before any work is done: a wrong connection or namespace is named at once."""
     from pretrain_archive.compute.kubernetes.names import RUN_LABEL, label_value  # noqa: PLC0415 (heavy)
 
-    bench.clusters(cluster).list_pods(cluster.namespace, f"{RUN_LABEL}={label_value(view.run_uid)}")
+    labels = f"{RUN_LABEL}={label_value(view.run_uid)}"
+    bench.clusters(cluster).list(cluster.object_kind, cluster.namespace, labels=labels)
 
 
 def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:
@@ -153,4 +154,4 @@ def remove_uncreated(bench: Bench, cluster: Kubernetes, view: RunView, intent: R
 
     token = read_payload(intent, LaunchIntended).token_digest
     name = job_name(view.run_uid, intent.attempt or 0, token)
-    bench.clusters(cluster).delete_job(cluster.namespace, name, kind=cluster.object_kind)
+    bench.clusters(cluster).delete(cluster.object_kind, cluster.namespace, name)

@@ -9,7 +9,8 @@ from pretrain_archive.compute.cost import spent_seconds
 from pretrain_archive.compute.spec import JobSpec, attempt_folder
 from pretrain_archive.data.verify import verify_snapshot
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.kinds import EnvironmentDeclared, SplitCreated
+from pretrain_archive.domain.exploration import scope_of
+from pretrain_archive.domain.kinds import EnvironmentDeclared, LaunchIntended, SplitCreated
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.training import target_steps
 from pretrain_archive.services.caller import Caller
@@ -63,8 +64,13 @@ def spec_of(
     manifest: Path | None,
     runs_folder: Path,
     resume: Resume | None,
+    deadline_seconds: float | None = None,
+    not_after: str | None = None,
 ) -> JobSpec:
-    """One attempt of the run."""
+    """One attempt of the run; an exploration's deadline is that of its token, by default of the recorded one.
+
+    ``not_after`` is when the token of a full launch ends, by default the recorded one's.
+    """
     config, policy = config_of(view), policy_of(view)
     declared = view.latest(EnvironmentDeclared)
     return JobSpec(
@@ -85,4 +91,22 @@ def spec_of(
         drift=policy.environment.drift,
         target_steps=target_steps(config.configuration),
         spent_seconds=spent_seconds(view),
+        scope=scope_of(view.opened),
+        deadline_seconds=deadline_seconds or _deadline(view, attempt),
+        code_files={} if in_image(code) else config.code_files,
+        not_after=_not_after(view, attempt) if not_after is None else not_after,
     )
+
+
+def _not_after(view: RunView, attempt: int) -> str:
+    """When the approval behind the attempt's token ends; an exploration is bounded by its deadline instead."""
+    tokens = [launch.token for record, launch in view.all(LaunchIntended) if record.attempt == attempt]
+    full = scope_of(view.opened) == "full"
+    return str(tokens[-1].get("expires", "")) if tokens and full else ""
+
+
+def _deadline(view: RunView, attempt: int) -> float | None:
+    """How long the attempt may live by the token that was consumed for it."""
+    tokens = [launch.token for record, launch in view.all(LaunchIntended) if record.attempt == attempt]
+    found = tokens[-1].get("deadline_seconds") if tokens else None
+    return float(found) if found is not None else None

@@ -128,6 +128,7 @@ def _start(
     spec = spec_of(
         view, attempt=permit.attempt, code=code, manifest=manifest, runs_folder=bench.runs_folder,
         resume=resume, deadline_seconds=permit.token.get("deadline_seconds"),
+        not_after=None if permit.token.get("deadline_seconds") else permit.token.get("expires"),
     )  # fmt: skip
     if cluster is not None:
         places = {"the checkpoint folder": spec.checkpoint_folder}

@@ -14,15 +14,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from pretrain_archive.compute.kubernetes.follow_api import (
-    LABEL_RUN,
-    PLACES,
+    LABELLED,
     AsyncCluster,
     ClientCluster,
     FollowError,
     Object,
 )
 from pretrain_archive.compute.kubernetes.follow_stream import Pace, Stream
-from pretrain_archive.compute.kubernetes.follow_view import Target, View, trimmed
+from pretrain_archive.compute.kubernetes.follow_view import Target, View, labels_of, trimmed
+from pretrain_archive.compute.kubernetes.names import RUN_LABEL
 
 __all__ = ["Connect", "Follower", "Pace", "Target", "View", "follower_for"]
 
@@ -40,6 +40,7 @@ NAMED_RUNS = 40
 LINGER_SECONDS = 30.0
 """How long a follower without jobs stays: a trigger leaves for a visit and comes back."""
 
+UNAUTHORISED = 401
 OPTIONAL = frozenset({"Event", "Workload"})
 
 
@@ -57,6 +58,7 @@ class Follower:
         self.problem = ""
         self._client: tuple[AbstractAsyncContextManager[Any], AsyncCluster] | None = None
         self._opening = asyncio.Lock()
+        self._refused = False
         self._new: list[View] = []
         self._looking: asyncio.Task[None] | None = None
 
@@ -102,6 +104,8 @@ class Follower:
     async def cluster(self) -> AsyncCluster:
         """The connection, opened when it is needed; :class:`FollowError` where it cannot be."""
         async with self._opening:
+            if self._refused:
+                await self._disconnect()
             if self._client is None:
                 manager = self.connect()
                 try:
@@ -112,13 +116,15 @@ class Follower:
             return self._client[1]
 
     async def _disconnect(self) -> None:
+        self._refused = False
         if self._client is not None:
             manager, self._client = self._client[0], None
             await manager.__aexit__(None, None, None)
 
     def _start(self, kind: str) -> None:
+        selector = RUN_LABEL if kind in LABELLED else ""
         stream = Stream(
-            kind=kind, namespace=self.namespace, selector=PLACES[kind][2], cluster=self.cluster, sink=self,
+            kind=kind, namespace=self.namespace, selector=selector, cluster=self.cluster, sink=self,
             pace=self.pace, optional=kind in OPTIONAL,
         )  # fmt: skip
         self.streams[kind] = asyncio.create_task(stream.run(), name=f"follow {kind} in {self.name}")
@@ -128,14 +134,14 @@ class Follower:
         while self._new:
             await asyncio.sleep(GATHER_SECONDS)
             views, self._new = self._new, []
-            runs = sorted({view.target.run_uid for view in views})
-            named = f"{LABEL_RUN} in ({','.join(runs)})" if len(runs) <= NAMED_RUNS else LABEL_RUN
+            runs = sorted({view.target.key[0] for view in views})
+            named = f"{RUN_LABEL} in ({','.join(runs)})" if len(runs) <= NAMED_RUNS else RUN_LABEL
             kinds = {view.target.object_kind for view in views} | {"Pod"}
             kinds |= {"Workload"} if any(view.target.queued for view in views) else set()
             for kind in sorted(kinds):
                 try:
                     items, _ = await (await self.cluster()).read_all(
-                        kind, self.namespace, named if PLACES[kind][2] else ""
+                        kind, self.namespace, named if kind in LABELLED else ""
                     )
                 except FollowError as error:
                     if kind in OPTIONAL:
@@ -177,18 +183,15 @@ class Follower:
             view.wake()
 
     def _concerned(self, kind: str, item: Object) -> list[View]:
-        if not PLACES[kind][2]:
+        if kind not in LABELLED:
             return [v for views in self.views.values() for v in views if v.concerns(kind, item)]
-        labels = (item.get("metadata") or {}).get("labels") or {}
-        key = (str(labels.get(LABEL_RUN, "")), str(labels.get("pretrain-archive/attempt", "")))
-        return [view for view in self.views.get(key, []) if view.concerns(kind, item)]
+        return [view for view in self.views.get(labels_of(item), []) if view.concerns(kind, item)]
 
     def failed(self, kind: str, error: FollowError) -> None:
         """The cluster did not answer, or refused: told once until it answers again."""
         self.problem = error.message
         self.failing.add(kind)
-        if error.status == 401 and self._client is not None:
-            asyncio.get_running_loop().create_task(self._disconnect())
+        self._refused = self._refused or error.status == UNAUTHORISED
         if self.away_since is None:
             self.away_since = time.monotonic()
             log.warning("cluster %s does not answer, trying again: %s", self.name, error.message)

@@ -9,21 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
-from urllib.parse import quote
 
+from pretrain_archive.compute.kubernetes.api import PLACES
 from pretrain_archive.domain.errors import ArchiveError
 
-LABEL_RUN = "pretrain-archive/run"
-LABEL_ATTEMPT = "pretrain-archive/attempt"
-
-PLACES = {
-    "Job": ("/apis/batch/v1", "jobs", LABEL_RUN),
-    "TrainJob": ("/apis/trainer.kubeflow.org/v1alpha1", "trainjobs", LABEL_RUN),
-    "Pod": ("/api/v1", "pods", LABEL_RUN),
-    "Event": ("/api/v1", "events", ""),
-    "Workload": ("/apis/kueue.x-k8s.io/v1beta1", "workloads", ""),
-}
-"""Kind → API, plural, label that its objects carry. Events and Kueue's workloads carry none of ours."""
+LABELLED = frozenset({"Job", "TrainJob", "Pod"})
+"""Kinds whose objects carry the run's label; events and Kueue's workloads do not."""
 
 PAGE = 500
 LONGEST_LINE = 16 << 20
@@ -56,9 +47,6 @@ class AsyncCluster(Protocol):
         The first one is ``OPENED``, without an object: the server accepted the watch.
         """
 
-    async def delete(self, kind: str, namespace: str, name: str) -> bool:
-        """Delete with everything below it; False if it was not there; :class:`FollowError`."""
-
 
 class ClientCluster:
     """An :class:`AsyncCluster` over an ``ApiClient`` of kubernetes_asyncio, which the caller opens and closes."""
@@ -73,7 +61,7 @@ class ClientCluster:
         token = ""
         while True:
             page = [*query, ("continue", token)] if token else query
-            found = await self._read("GET", _path(kind, namespace), page)
+            found = await self._read(PLACES[kind].path(namespace), page)
             items += found.get("items") or []
             meta = found.get("metadata") or {}
             token = meta.get("continue") or ""
@@ -88,7 +76,7 @@ class ClientCluster:
             ("watch", "true"), ("allowWatchBookmarks", "true"), ("resourceVersion", version),
             ("timeoutSeconds", f"{seconds:.0f}"), *_selected(selector),
         ]  # fmt: skip
-        answer = await self._send("GET", _path(kind, namespace), query, seconds=seconds + 15)
+        answer = await self._send(PLACES[kind].path(namespace), query, seconds=seconds + 15)
         try:
             yield {"type": "OPENED", "object": {}}
             async for line in _lines(answer.content):
@@ -106,50 +94,32 @@ class ClientCluster:
         finally:
             answer.close()
 
-    async def delete(self, kind: str, namespace: str, name: str) -> bool:
-        """See :class:`AsyncCluster`."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        try:
-            await self._read("DELETE", f"{_path(kind, namespace)}/{quote(name, safe='')}", [], body=body)
-        except FollowError as error:
-            if error.status == 404:
-                return False
-            raise
-        return True
-
-    async def _read(self, method: str, path: str, query: list[tuple[str, str]], *, body: Any = None) -> Any:
-        answer = await self._send(method, path, query, body=body, seconds=REQUEST_SECONDS)
+    async def _read(self, path: str, query: list[tuple[str, str]]) -> Any:
+        answer = await self._send(path, query, seconds=REQUEST_SECONDS)
         try:
             return json.loads(await answer.read())
         except ValueError as error:
-            raise FollowError(f"{method} {path}: the answer is no JSON: {error}") from error
+            raise FollowError(f"{path}: the answer is no JSON: {error}") from error
         except _broken() as error:
-            raise FollowError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise FollowError(f"{path}: {error or type(error).__name__}") from error
         finally:
             answer.release()
 
-    async def _send(
-        self, method: str, path: str, query: list[tuple[str, str]], *, seconds: float, body: Any = None
-    ) -> Any:
+    async def _send(self, path: str, query: list[tuple[str, str]], *, seconds: float) -> Any:
         """The raw answer of a request that was good; anything else is a :class:`FollowError`."""
         try:
             answer = await self.client.call_api(
-                path, method, query_params=query, body=body, auth_settings=["BearerToken"],
-                header_params={"Accept": "application/json", "Content-Type": "application/json"},
+                path, "GET", query_params=query, auth_settings=["BearerToken"],
+                header_params={"Accept": "application/json"},
                 _preload_content=False, _return_http_data_only=True, _request_timeout=seconds,
             )  # fmt: skip
         except _broken() as error:
-            raise FollowError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise FollowError(f"{path}: {error or type(error).__name__}") from error
         if answer.status >= 300:
             text = (await answer.read())[:2000].decode("utf-8", "replace")
             answer.release()
-            raise FollowError(f"{method} {path}: {_message(text)}", status=answer.status)
+            raise FollowError(f"{path}: {_message(text)}", status=answer.status)
         return answer
-
-
-def _path(kind: str, namespace: str) -> str:
-    api, plural, _ = PLACES[kind]
-    return f"{api}/namespaces/{quote(namespace, safe='')}/{plural}"
 
 
 def _selected(selector: str) -> list[tuple[str, str]]:
@@ -166,11 +136,14 @@ def _message(text: str) -> str:
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """Errors of a connection, of the client, and of the HTTP library that it brings."""
+    """Errors of a connection, of the client, and of the HTTP library that it brings.
+
+    A session that was closed under a request (its credentials had run out) is a RuntimeError there.
+    """
     import aiohttp  # noqa: PLC0415 (heavy)
     from kubernetes_asyncio.client.exceptions import ApiException  # noqa: PLC0415
 
-    return (OSError, TimeoutError, aiohttp.ClientError, ApiException)
+    return (OSError, TimeoutError, RuntimeError, aiohttp.ClientError, ApiException)
 
 
 async def _lines(content: Any) -> AsyncIterator[bytes]:

@@ -79,6 +79,9 @@ class Stream:
             except FollowError as error:
                 if not await self._after(error):
                     return
+            except Exception as error:  # a stream that dies unseen would leave every job without news
+                log.warning("following %s in %s: %s", self.kind, self.namespace, error, exc_info=True)
+                await self._after(FollowError(f"{type(error).__name__}: {error}"))
 
     async def _list(self) -> None:
         items, version = await (await self.cluster()).read_all(self.kind, self.namespace, self.selector)
@@ -91,14 +94,26 @@ class Stream:
         events = (await self.cluster()).watch(
             self.kind, self.namespace, self.selector, self.version, seconds=self.pace.watch
         )
-        async for event in events:
-            item = event.get("object") or {}
-            self.version = (item.get("metadata") or {}).get("resourceVersion") or self.version
-            self._good()
-            if event.get("type") not in {"BOOKMARK", "OPENED"}:
-                self.sink.take(self.kind, str(event.get("type")), item)
+        opened = False
+        try:
+            async for event in events:
+                opened = True
+                self._event(event)
+        except FollowError as error:
+            if not opened or error.status:
+                raise
+            log.debug(
+                "watch of %s in %s: %s", self.kind, self.namespace, error.message
+            )  # no cluster is away yet
         if time.monotonic() - begin < 1:  # a server that ends watches at once must not be asked in a circle
-            await asyncio.sleep(1)
+            await asyncio.sleep(self.pace.first_pause)
+
+    def _event(self, event: Object) -> None:
+        item = event.get("object") or {}
+        self.version = (item.get("metadata") or {}).get("resourceVersion") or self.version
+        self._good()
+        if event.get("type") not in {"BOOKMARK", "OPENED"}:
+            self.sink.take(self.kind, str(event.get("type")), item)
 
     def _good(self) -> None:
         self.pause = 0.0

@@ -7,7 +7,8 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from pretrain_archive.compute.kubernetes.follow_api import LABEL_ATTEMPT, LABEL_RUN, Object
+from pretrain_archive.compute.kubernetes.follow_api import Object
+from pretrain_archive.compute.kubernetes.names import ATTEMPT_LABEL, RUN_LABEL, label_value
 
 MOST_EVENTS = 50
 """Events that are kept of one job; a pod that cannot be placed writes a new count of the same event."""
@@ -28,7 +29,7 @@ class Target:
     @property
     def key(self) -> tuple[str, str]:
         """The values of the labels by which job and pods are found."""
-        return self.run_uid, str(self.attempt)
+        return label_value(self.run_uid), str(self.attempt)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -138,7 +139,7 @@ class View:
 def labels_of(item: Object) -> tuple[str, str]:
     """Run and attempt that an object's labels name."""
     labels = (item.get("metadata") or {}).get("labels") or {}
-    return str(labels.get(LABEL_RUN, "")), str(labels.get(LABEL_ATTEMPT, ""))
+    return str(labels.get(RUN_LABEL, "")), str(labels.get(ATTEMPT_LABEL, ""))
 
 
 def trimmed(kind: str, item: Object) -> Object:
