@@ -9,7 +9,12 @@ from pretrain_archive.compute.ingest import Ingest
 from pretrain_archive.compute.log import LogTail
 from pretrain_archive.compute.outcome import Outcome
 from pretrain_archive.compute.seen import Writer
-from pretrain_archive.domain.errors import AlreadyRecordedError, LedgerError
+from pretrain_archive.domain.errors import (
+    AlreadyRecordedError,
+    LedgerError,
+    StillRunningError,
+    StreamMovedError,
+)
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.kinds import AttemptEnded, read_payload
 from pretrain_archive.domain.records import Draft, Record
@@ -100,13 +105,19 @@ def _ends(writer: Writer) -> list[AttemptEnded]:
     return [read_payload(record, AttemptEnded) for record in records]
 
 
-def append_end(writer: Writer, payload: AttemptEnded, *, before: Iterable[Draft] = ()) -> AttemptEnded:
-    """Append the end after ``before``; if another process was first, its record is the answer."""
+def append_end(
+    writer: Writer, payload: AttemptEnded, *, before: Iterable[Draft] = (), unless: str = ""
+) -> AttemptEnded:
+    """Append the end after ``before``; if another process was first, its record is the answer.
+
+    ``unless`` is a kind of record that forbids this end: ``StillRunningError`` if the attempt has one at the very
+    moment of the append.
+    """
     key = f"attempt.ended/{writer.run_uid}/{writer.attempt}"
     for draft in before:
         writer.ledger.append([draft])
     try:
-        stored: list[Record] = writer.ledger.append([writer.draft(payload, 0, unique=key)])
+        stored = _append_unless(writer, payload, key, unless)
     except AlreadyRecordedError:
         known = [end for end in _ends(writer) if end.attempt == writer.attempt]
         if not known:
@@ -116,3 +127,19 @@ def append_end(writer: Writer, payload: AttemptEnded, *, before: Iterable[Draft]
             ) from None
         return known[0]
     return read_payload(stored[0], AttemptEnded)
+
+
+def _append_unless(writer: Writer, payload: AttemptEnded, key: str, unless: str) -> list[Record]:
+    while True:
+        newest = None
+        for record in writer.ledger.records(streams=[writer.run_uid]) if unless else ():
+            newest = record.sequence
+            if (record.kind, record.attempt) == (unless, writer.attempt):
+                raise StillRunningError(
+                    f"attempt {writer.attempt} of {writer.run_uid} got its {unless} meanwhile: it is not closed.",
+                    hint="Run the task again: it follows what is there.",
+                )
+        try:
+            return writer.ledger.append([writer.draft(payload, 0, unique=key, follows=newest)])
+        except StreamMovedError:
+            continue

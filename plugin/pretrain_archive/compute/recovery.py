@@ -82,14 +82,17 @@ def _close(
         pass
     ingest.seen.replaced = ingest.seen.replaced or tail.replaced
     attempt = _attempt(view, number)
-    fired = _fired(folder)
+    if fired := _fired(folder):
+        ingest.stop(fired)
+        ingest.flush()
     outcome = conclude(
-        ingest.seen, target_steps=attempt.target_steps, fired=fired, checkpoint_every=attempt.checkpoint_every,
+        ingest.seen, target_steps=attempt.target_steps, checkpoint_every=attempt.checkpoint_every,
     )  # fmt: skip
     drafts = [draft for draft in (ingest.summary(),) if draft]
-    if fired and not any(r.kind == "stop.fired" and r.attempt == number for r in view.records):
-        drafts.append(writer.draft(fired, 0))
-    return append_end(writer, ended_payload(attempt, outcome, ingest, tail), before=drafts)
+    # Whoever creates the job of a cluster may be doing it now: an attempt with a job on record is ended by its launch.
+    return append_end(
+        writer, ended_payload(attempt, outcome, ingest, tail), before=drafts, unless="job.created"
+    )
 
 
 def _attempt(view: RunView, number: int) -> Attempt:

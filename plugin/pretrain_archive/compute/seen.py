@@ -26,8 +26,9 @@ class Writer:
     origin: Origin
 
     def draft(
-        self, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = (), unique: str = ""
-    ) -> Draft:
+        self, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = (), unique: str = "",
+        follows: int | None = None,
+    ) -> Draft:  # fmt: skip
         """A draft of this attempt."""
         return Draft(
             stream=self.run_uid,
@@ -39,6 +40,7 @@ class Writer:
             ordinal=ordinal,
             edges=edges,
             unique=unique,
+            follows=follows,
         )
 
 

@@ -73,7 +73,8 @@ class WaitObserved(Payload):
 class MemberObserved(Payload):
     """A worker of the attempt as it was seen to change: where it runs, on what, and how it ended.
 
-    ``worker`` is its index from 0. None is unrecorded everywhere.
+    ``worker`` is its index from 0. None is unrecorded everywhere. ``allocated_at`` is when the scheduler gave it its
+    node: from then on it holds the accelerators, also while its image is pulled.
     """
 
     attempt: int
@@ -87,6 +88,7 @@ class MemberObserved(Payload):
     devices: list[str] | None = None
     restarts: int | None = None
     at: str
+    allocated_at: str | None = None
     started_at: str | None = None
     ended_at: str | None = None
     exit_code: int | None = None
