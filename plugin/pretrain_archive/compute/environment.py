@@ -6,11 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from pretrain_archive.compute.environment_diff import (
+    CRITICAL_PACKAGES,
+    Difference,
+    Grade,
+    blocking_drift,
+    compare_environments,
+)
 from pretrain_archive.compute.events import plain
 from pretrain_archive.compute.spec import PROBE
 from pretrain_archive.compute.wrapper import interpreter_of
@@ -18,40 +24,51 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import EnvironmentDeclared
 from pretrain_archive.ledger.canonical import digest_of
 
-Grade = Literal["blocking", "warning", "info"]
-
-CRITICAL_PACKAGES = (
-    "torch", "numpy", "safetensors", "triton", "transformers", "accelerate", "deepspeed", "megatron-core",
-    "tensorflow", "jax", "jaxlib", "flax", "tokenizers", "datasets", "flash-attn", "torch-npu", "xformers",
-)  # fmt: skip
-"""Packages that compute the numbers: another version is another experiment."""
+__all__ = [
+    "CRITICAL_PACKAGES",
+    "Difference",
+    "Grade",
+    "allocated_of",
+    "blocking_drift",
+    "compare_environments",
+    "declare_environment",
+    "environment_of",
+]
 
 _PROBE_SECONDS = 90
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """A field that is not as declared. ``declared`` or ``observed`` None means unrecorded there, or absent."""
-
-    field: str
-    declared: Any
-    observed: Any
-    grade: Grade
-
-    def to_dict(self) -> dict[str, Any]:
-        """The difference as plain JSON."""
-        return {
-            "field": self.field,
-            "declared": self.declared,
-            "observed": self.observed,
-            "grade": self.grade,
-        }
 
 
 def environment_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     """What a probe printed as strict JSON; every package stays."""
     cleaned = plain(facts, width=20_000)
     return dict(cleaned) if isinstance(cleaned, dict) else {}
+
+
+def allocated_of(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """What a worker was given, to stand beside what was asked for; None is unrecorded.
+
+    CPUs and memory are what the control group allows, or all that the machine has.
+    """
+    devices, limits = environment.get("accelerators"), environment.get("limits") or {}
+    usable, memory = (environment.get("cpu") or {}).get("usable"), environment.get("memory_bytes")
+    cpus, most = limits.get("cpus"), limits.get("memory_bytes")
+    return {
+        "accelerators": None if devices is None else len(devices),
+        "devices": None if devices is None else [device.get("uuid") for device in devices],
+        "cpus": min(cpus, usable or cpus) if isinstance(cpus, int | float) else usable,
+        "memory_bytes": min(most, memory or most) if isinstance(most, int) else memory,
+    }
+
+
+def _lasting(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment without what changes from one process or minute to the next: its digest is compared later."""
+    kept = dict(facts)
+    if isinstance(kept.get("container"), dict):
+        kept["container"] = {"os": kept["container"].get("os")}
+    if isinstance(kept.get("topology"), dict):
+        kept["topology"] = {k: v for k, v in kept["topology"].items() if k in {"numa", "links"}}
+    kept.pop("limits", None)
+    return kept
 
 
 def declare_environment(
@@ -72,7 +89,7 @@ def declare_environment(
             argv, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
             timeout=_PROBE_SECONDS, check=True,
         )  # fmt: skip
-        facts = environment_of(json.loads(done.stdout))
+        facts = _lasting(environment_of(json.loads(done.stdout)))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise InputError(
             "command", words[:1], f"its environment cannot be read: {error}",
@@ -81,75 +98,3 @@ def declare_environment(
     return EnvironmentDeclared(
         environment=facts, environment_digest=digest_of(facts), image=facts.get("image")
     )
-
-
-def compare_environments(declared: Mapping[str, Any], observed: Mapping[str, Any]) -> list[Difference]:
-    """Name and grade every difference, blocking ones first; loaded libraries are not compared."""
-    found = [
-        *_fields(declared, observed, "python", {"version": None, "implementation": "blocking"}),
-        *_packages(declared.get("packages"), observed.get("packages")),
-        *_fields(
-            declared, observed, "platform",
-            {"system": "blocking", "machine": "blocking", "release": "info", "libc": "warning"},
-        ),
-        *_fields(declared, observed, "cpu", {"model": "info", "count": "info", "usable": "warning"}),
-        *_fields(declared, observed, "git", {"commit": "blocking", "dirty": "warning"}),
-        *_accelerators(declared.get("accelerators"), observed.get("accelerators")),
-        *_variables(declared.get("variables"), observed.get("variables")),
-        *_value("image", declared.get("image"), observed.get("image"), "blocking"),
-        *_value("memory_bytes", declared.get("memory_bytes"), observed.get("memory_bytes"), "info"),
-        *_value("node", declared.get("node"), observed.get("node"), "info"),
-    ]  # fmt: skip
-    return sorted(found, key=lambda d: (("blocking", "warning", "info").index(d.grade), d.field))
-
-
-def _value(field: str, declared: Any, observed: Any, grade: Grade) -> Iterator[Difference]:
-    if declared != observed:
-        unrecorded = declared is None or observed is None
-        level: Grade = "warning" if unrecorded and grade == "blocking" else grade
-        yield Difference(field=field, declared=declared, observed=observed, grade=level)
-
-
-def _fields(
-    declared: Mapping[str, Any], observed: Mapping[str, Any], group: str, grades: Mapping[str, Grade | None]
-) -> Iterator[Difference]:
-    left, right = declared.get(group) or {}, observed.get(group) or {}
-    for name, grade in grades.items():
-        a, b = left.get(name), right.get(name)
-        yield from _value(f"{group}.{name}", a, b, grade or _version_grade(a, b))
-
-
-def _version_grade(left: Any, right: Any) -> Grade:
-    """Another minor version of Python is another interpreter; a patch release is not."""
-    return "warning" if str(left).split(".")[:2] == str(right).split(".")[:2] else "blocking"
-
-
-def _packages(declared: Any, observed: Any) -> Iterator[Difference]:
-    if declared is None or observed is None:
-        yield from _value("packages", declared and len(declared), observed and len(observed), "warning")
-        return
-    for name in sorted({*declared, *observed}):
-        left, right = declared.get(name), observed.get(name)
-        critical = name in CRITICAL_PACKAGES or name.startswith("nvidia-")
-        grade: Grade = "blocking" if critical else "info" if left is None else "warning"
-        if left != right:
-            yield Difference(field=f"packages.{name}", declared=left, observed=right, grade=grade)
-
-
-def _accelerators(declared: Any, observed: Any) -> Iterator[Difference]:
-    left, right = declared or [], observed or []
-    yield from _value("accelerators.count", len(left), len(right), "blocking")
-    for index, (a, b) in enumerate(zip(left, right, strict=False)):
-        for name, grade in (
-            ("name", "blocking"),
-            ("driver", "warning"),
-            ("memory_mib", "warning"),
-            ("uuid", "info"),
-        ):
-            yield from _value(f"accelerators.{index}.{name}", a.get(name), b.get(name), grade)  # type: ignore[arg-type]
-
-
-def _variables(declared: Any, observed: Any) -> Iterator[Difference]:
-    left, right = declared or {}, observed or {}
-    for name in sorted({*left, *right}):
-        yield from _value(f"variables.{name}", left.get(name), right.get(name), "warning")

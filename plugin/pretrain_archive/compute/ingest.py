@@ -66,6 +66,8 @@ class Ingest:
         self._look_for_workers(final=final)
         self._poll_statuses(final=final)
         self.events.poll(final=final)
+        for reader in self.readers.values():
+            reader.tell_stop()
         self._poll_statuses(final=final)  # again: verifying a checkpoint may have taken long
         if final:
             self._tell_logs()

@@ -27,6 +27,7 @@ from pretrain_archive.domain.records import Draft, Edge, Record
 MAX_POINTS = 500
 MAX_WORKERS = 4096
 _AT_ONCE = 50
+_STOP = 1  # a refusal of a further attempt is a stop of this attempt too, with ordinal 0
 _WORKERS = 3
 _KINDS = ("metrics.recorded", "event.recorded", "environment.observed")
 
@@ -113,7 +114,7 @@ class Outbox:
         """The rule that ended the job: the first one counts, and it is recorded once."""
         if self.seen.fired is None:
             key = f"stop.fired/{self.writer.run_uid}/{self.writer.attempt}"
-            self.seen.fired, self.stop_draft = fired, self.writer.draft(fired, 0, unique=key)
+            self.seen.fired, self.stop_draft = fired, self.writer.draft(fired, _STOP, unique=key)
 
     def flush(self) -> None:
         """Append everything that waits."""

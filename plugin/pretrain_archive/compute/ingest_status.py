@@ -37,6 +37,7 @@ class StatusReader:
         self.declared, self.previous = declared, previous
         self.lines = Lines(path, seen)
         self.heartbeats = 0
+        self.stop_line: Mapping[str, Any] | None = None
 
     def poll(self, *, final: bool) -> None:
         """Take the new lines."""
@@ -59,7 +60,7 @@ class StatusReader:
                 if name == "not_started":
                     self.mine.problem = clean_text(str(data.get("problem", "")))
                 if name == "stop" and self.worker == 0:
-                    self._stop(data)
+                    self.stop_line = data
                 rest = {key: value for key, value in data.items() if key not in {"status", "at"}}
                 self._event(line.position, name, rest, at)
 
@@ -94,8 +95,14 @@ class StatusReader:
         )
         self.outbox.put("environment.observed", payload, self.source.ordinal(position), edges=(edge,))
 
-    def _stop(self, data: Mapping[str, Any]) -> None:
-        """The wrapper stopped the job by a rule; a line that cannot be one is on the timeline alone."""
+    def tell_stop(self) -> None:
+        """The wrapper stopped the job by a rule: record it, once the program's events up to there were read.
+
+        A line that cannot be a rule is on the timeline alone.
+        """
+        data, self.stop_line = self.stop_line, None
+        if data is None:
+            return
         try:
             fired = StopFired.model_validate({
                 "attempt": self.outbox.writer.attempt,
@@ -103,7 +110,7 @@ class StatusReader:
                 "observed": clean_text(str(data.get("observed", "")), 500),
                 "limit": clean_text(str(data.get("limit", "")), 500),
                 "last_step": step_of(data.get("last_step")),
-                # The program's own word: counts only once the checkpoint was verified here.
+                # What the line says of checkpoints is the program's word: here those count that were verified.
                 "last_checkpoint_step": self.seen.last_checkpoint_step,
             })  # fmt: skip
         except ValidationError:

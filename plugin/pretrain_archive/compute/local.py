@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
+from pretrain_archive.compute.environment import allocated_of
 from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
 from pretrain_archive.compute.intent import check_intent
 from pretrain_archive.compute.log import LogTail
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.1
 FINAL_SECONDS = 15.0
+_ENVIRONMENT_SECONDS = 30.0
 Progress = Callable[[str], None]
 ShouldStop = Callable[[], str]
 
@@ -106,16 +108,14 @@ class LocalLaunch:
             process_group=program.get("pid"),
             resume_from=str(self.spec.resume_from) if self.spec.resume_from else None,
             resume_step=self.spec.resume_step,
+            resume_refused=list(self.spec.resume_refused),
             requested={
                 "accelerator": budget.accelerator,
                 "accelerators": budget.accelerators,
                 "minutes": budget.minutes,
             },
             allocated={
-                "accelerators": len(environment["accelerators"]) if "accelerators" in environment else None,
-                "devices": [device.get("uuid") for device in environment.get("accelerators") or ()],
-                "cpus": (environment.get("cpu") or {}).get("usable"),
-                "memory_bytes": environment.get("memory_bytes"),
+                **allocated_of(environment),
                 "wrapper": program.get("wrapper"),
                 "wrapper_start": program.get("wrapper_start"),
                 "program_start": program.get("start"),
@@ -148,7 +148,8 @@ class LocalLaunch:
     def _ingest(self, ingest: Ingest, *, final: bool = False) -> None:
         """Write what is new; a ledger that cannot be reached is noticed, not raised: training goes on a while."""
         try:
-            if not self.started and (ingest.seen.program or final):
+            known = ingest.seen.environment or self._seconds() > _ENVIRONMENT_SECONDS  # a slow probe comes later
+            if not self.started and ((ingest.seen.program and known) or final):
                 self._announce(ingest)
             if self.pending:
                 self.ledger.append(self.pending)
@@ -163,6 +164,7 @@ class LocalLaunch:
                 log.warning("evidence cannot be written now, trying again: %s", error)
 
     def _check(self, ingest: Ingest) -> None:
+        self.fired = self.fired or ingest.seen.fired  # the wrapper judges too, and may be first
         if self.fired or self.killed:
             return
         seen = ingest.seen
@@ -173,7 +175,7 @@ class LocalLaunch:
         self.fired = first_stop(self.rules, state)
         if self.fired:
             log.warning("stop rule %s: %s, limit %s", self.fired.rule, self.fired.observed, self.fired.limit)
-            self.pending.append(self.writer.draft(self.fired, 0))
+            ingest.stop(self.fired)
             keep_stop(self.spec.work_folder, self.fired)
         elif reason := self.should_stop():
             self.killed = reason

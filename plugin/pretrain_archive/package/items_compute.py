@@ -29,7 +29,8 @@ def configuration(view: RunView) -> Item:
         if expected != computed:
             return changed(name, "compute", check, records, expected, computed)
     observed = list(view.all(kinds.EnvironmentObserved))
-    drift = [(record, d) for record, payload in observed for d in payload.differences]
+    # ``info`` is placement, or what nobody declared: it breaks no promise, and the record names it.
+    drift = [(record, d) for record, p in observed for d in p.differences if d.get("grade") != "info"]
     if drift:
         texts = sorted({str(d.get("field", d)) for _, d in drift})
         return changed(
