@@ -69,6 +69,8 @@ def request_of(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> Requ
         names.ATTEMPT_LABEL: str(spec.attempt),
         names.TOKEN_LABEL: names.token_label(token_digest),
     }
+    if spec.scope == "exploration":
+        labels[names.SCOPE_LABEL] = spec.scope
     return Request(
         name=name,
         nodes=nodes,
