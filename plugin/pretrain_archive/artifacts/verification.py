@@ -31,6 +31,26 @@ class NewestVerified:
     skipped: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unfit:
+    """A registered checkpoint that does not hold now, and every reason."""
+
+    checkpoint: CheckpointRegistered
+    problems: tuple[str, ...]
+
+    def text(self) -> str:
+        """One line: which step, and why not."""
+        return f"step {self.checkpoint.step} does not hold: {'; '.join(self.problems)}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """What a look for a checkpoint to go on from found: the newest one that holds, and each newer one that does not."""
+
+    found: tuple[CheckpointRegistered, Path] | None
+    unfit: tuple[Unfit, ...]
+
+
 def verify_checkpoint(checkpoint: CheckpointRegistered) -> list[Item]:
     """One item per recorded file, and one per file in the folder that is not recorded.
 
@@ -56,26 +76,50 @@ def newest_verified(view: RunView) -> tuple[CheckpointRegistered, Path] | None:
 
 
 def find_newest_verified(view: RunView) -> NewestVerified | None:
-    """Re-verify from the newest (attempt, step) backward until one holds; log and list what was skipped.
+    """The newest checkpoint that holds, with what was skipped; None if none does. See :func:`search_verified`."""
+    looked = search_verified(view)
+    if looked.found is None:
+        return None
+    skipped = tuple(unfit.text() for unfit in looked.unfit)
+    return NewestVerified(checkpoint=looked.found[0], folder=looked.found[1], skipped=skipped)
+
+
+def search_verified(view: RunView) -> Search:
+    """Re-verify from the newest (attempt, step) backward until one holds; log and list what does not.
 
     A later attempt comes first even with a lower step: what it rewound past is an abandoned branch.
     Deleted checkpoints (with a tombstone) are passed over.
     """
     deleted = {stone.ref for _, stone in view.all(TombstoneWritten)}
-    skipped: list[str] = []
+    unfit: list[Unfit] = []
     for checkpoint in reversed(current(view).values()):
-        folder = to_path(checkpoint.location)
-        if f"checkpoint:{checkpoint.checkpoint_id}" in deleted or folder is None:
+        if f"checkpoint:{checkpoint.checkpoint_id}" in deleted:
             continue
-        faults = [item for item in verify_checkpoint(checkpoint) if item.verdict is not Verdict.VERIFIED]
-        if not faults:
-            return NewestVerified(checkpoint=checkpoint, folder=folder, skipped=tuple(skipped))
-        why = f"step {checkpoint.step} does not hold: " + "; ".join(
-            f"{item.id.rpartition('#')[2]} {item.found}" for item in faults
-        )
-        log.warning("%s; falling back to the checkpoint before it", why)
-        skipped.append(why)
-    return None
+        folder = to_path(checkpoint.location)
+        problems = _problems(checkpoint)
+        if folder is not None and not problems:
+            return Search(found=(checkpoint, folder), unfit=tuple(unfit))
+        unfit.append(Unfit(checkpoint=checkpoint, problems=problems))
+        log.warning("%s; falling back to the checkpoint before it", unfit[-1].text())
+    return Search(found=None, unfit=tuple(unfit))
+
+
+def _problems(checkpoint: CheckpointRegistered) -> tuple[str, ...]:
+    """What does not hold, file by file; a folder that is gone is one problem, not one per file."""
+    folder = to_path(checkpoint.location)
+    if folder is not None and not folder.is_dir():
+        return ("its folder is gone",)
+    faults = [item for item in verify_checkpoint(checkpoint) if item.verdict is not Verdict.VERIFIED]
+    return tuple(_fault(item) for item in faults)
+
+
+def _fault(item: Item) -> str:
+    name = item.id.rpartition("#")[2]
+    if item.verdict is Verdict.CHANGED and item.found != "missing" and item.expected != "not recorded":
+        return f"{name}: expected {item.expected}, found {item.found}"
+    if item.expected == "not recorded":
+        return f"{name}: not recorded, found {item.found}"
+    return f"{name} {item.found}".strip()
 
 
 def _file_item(checkpoint: CheckpointRegistered, folder: Path, file: FileDigest) -> Item:

@@ -259,17 +259,22 @@ def read_event(line: Line, *, attempt: int) -> Iterator[ProgramEvent]:
             )
         else:
             yield Unusable(position=line.position, problem="checkpoint without a path")
+    elif kind == "data_read" and isinstance(data.get("manifest_digest"), str):
+        yield _note(line.position, kind, data, step)  # what one worker read: a statement, not a count
     elif kind == "data_read":
         yield from _data_read(line.position, data, cast("int", step))
     elif isinstance(kind, str) and kind:
-        text = clean_text(str(data.get("text", "")))
-        rest = {k: v for k, v in data.items() if k not in {"event", "at", "step"}}
-        yield Note(
-            position=line.position, event=clean_text(kind, 80), text=text, at=_at(data), step=step,
-            data=plain(rest), complete=kind == "note" and data.get("complete") is True,
-        )  # fmt: skip
+        yield _note(line.position, kind, data, step)
     else:
         yield Unusable(position=line.position, problem="no event name")
+
+
+def _note(position: int, kind: str, data: Mapping[str, Any], step: int | None) -> Note:
+    rest = {k: v for k, v in data.items() if k not in {"event", "at", "step"}}
+    return Note(
+        position=position, event=clean_text(kind, 80), text=clean_text(str(data.get("text", ""))), at=_at(data),
+        step=step, data=plain(rest), complete=kind == "note" and data.get("complete") is True,
+    )  # fmt: skip
 
 
 def _metric(position: int, data: Mapping[str, Any], step: int) -> ProgramEvent:

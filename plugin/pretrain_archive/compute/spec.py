@@ -34,7 +34,8 @@ class JobSpec:
 
     ``work_folder`` is the attempt's own folder (see :func:`attempt_folder`): status, events, log and
     configuration are kept there. ``program_folder`` is where the program starts (its code, for the git state).
-    ``resume_from`` is the folder of a verified checkpoint, ``resume_step`` its step. ``declared`` is the signed
+    ``resume_from`` is the folder of a verified checkpoint, ``resume_step`` its step, ``resume_refused`` why each
+    newer one is not taken. ``declared`` is the signed
     environment, ``drift`` what a blocking difference from it does. ``target_steps`` counts as completion when
     the program reports that step. ``spent_seconds`` are the accelerator seconds of earlier attempts.
     ``deadline_seconds`` is how long an exploration may live, whoever watches; None for a full launch.
@@ -54,6 +55,7 @@ class JobSpec:
     program_folder: Path | None = None
     resume_from: Path | None = None
     resume_step: int | None = None
+    resume_refused: tuple[str, ...] = ()
     allowed_variables: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     declared: Mapping[str, Any] | None = None

@@ -14,6 +14,7 @@ from pretrain_archive.domain.kinds import CheckpointRegistered, ConfigurationDec
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.resuming import reconcile_ended
 from pretrain_archive.services.runs import opened_of, run_of, snapshot_of
 
 
@@ -70,6 +71,7 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str) -> Registered:
     folder = Path(config.checkpoints.location) if config else Path()
     if view.attempts == 0:
         raise RefusedError(f"run {run_uid} was never launched", hint="Run the task 'gpu_launch' first.")
+    reconcile_ended(ledger, caller, view)  # whoever ended the attempts: a trigger on a cluster does not
     kept: list[CheckpointRegistered] = []
     refused: list[str] = []
     for found in list_checkpoints(folder):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pretrain_archive.artifacts.verification import newest_verified
 from pretrain_archive.compute.cost import spent_seconds
 from pretrain_archive.compute.spec import JobSpec, attempt_folder
 from pretrain_archive.data.verify import verify_snapshot
@@ -50,12 +49,6 @@ def prove_data(view: RunView, bench: Bench, caller: Caller) -> Path:
     return lay_out(bench.store, caller, snapshot, split, folder)
 
 
-def recovery_point(view: RunView) -> Resume | None:
-    """Where the next attempt goes on: the newest verified checkpoint; None to begin anew."""
-    found = newest_verified(view)
-    return (found[1], found[0].step) if found else None
-
-
 def spec_of(
     view: RunView,
     *,
@@ -64,6 +57,7 @@ def spec_of(
     manifest: Path | None,
     runs_folder: Path,
     resume: Resume | None,
+    resume_refused: tuple[str, ...] = (),
     deadline_seconds: float | None = None,
     not_after: str | None = None,
 ) -> JobSpec:
@@ -86,6 +80,7 @@ def spec_of(
         program_folder=None if in_image(code) else code.folder,
         resume_from=resume[0] if resume else None,
         resume_step=resume[1] if resume else None,
+        resume_refused=resume_refused,
         allowed_variables=tuple(policy.environment.allowed_variables),
         declared=declared.environment if declared else None,
         drift=policy.environment.drift,

@@ -29,8 +29,9 @@ from pretrain_archive.services.launch_cluster import (
     require_data_shared,
 )
 from pretrain_archive.services.launch_permission import refuse_repetition, require_allowed, take_permit
-from pretrain_archive.services.launch_spec import data_folder, prove_data, recovery_point, spec_of
+from pretrain_archive.services.launch_spec import data_folder, prove_data, spec_of
 from pretrain_archive.services.recovering import take_over
+from pretrain_archive.services.resuming import ResumePoint, reconcile_ended, resume_point
 from pretrain_archive.services.runs import policy_of, run_of
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ def launch(
     begun = begin(ledger, caller, run_uid, bench, asked_to_end=asked_to_end)
     if begun.local is not None:
         hold(begun.local)
-        return begun.local.run()
-    if begun.cluster is not None:
-        return begun.cluster.run()
-    assert begun.ended is not None
-    return begun.ended
+    job = begun.local or begun.cluster
+    if job is None:
+        assert begun.ended is not None
+        return begun.ended
+    ended = job.run()
+    reconcile_ended(ledger, caller, run_of(ledger, caller, run_uid))
+    return ended
 
 
 def begin(
@@ -105,8 +108,19 @@ def begin(
         take_over(ledger, caller, view, bench.runs_folder)
     refuse_repetition(ledger, caller, run_of(ledger, caller, run_uid))
     manifest = _data(run_of(ledger, caller, run_uid), bench, caller, cluster)
+    reconcile_ended(ledger, caller, run_of(ledger, caller, run_uid))
+    point = resume_point(ledger, caller, run_of(ledger, caller, run_uid))
     view = run_of(ledger, caller, run_uid)
-    return _start(ledger, caller, view, bench, cluster=cluster, manifest=manifest, asked_to_end=asked_to_end)
+    return _start(
+        ledger,
+        caller,
+        view,
+        bench,
+        cluster=cluster,
+        manifest=manifest,
+        point=point,
+        asked_to_end=asked_to_end,
+    )
 
 
 def _data(view: RunView, bench: Bench, caller: Caller, cluster: Kubernetes | None) -> Path:
@@ -121,13 +135,13 @@ def _data(view: RunView, bench: Bench, caller: Caller, cluster: Kubernetes | Non
 
 def _start(
     ledger: Ledger, caller: Caller, view: RunView, bench: Bench, *, cluster: Kubernetes | None, manifest: Path,
-    asked_to_end: Callable[[], bool],
+    point: ResumePoint, asked_to_end: Callable[[], bool],
 ) -> Begun:  # fmt: skip
     permit, code = take_permit(ledger, caller, view, bench)
-    resume = recovery_point(view)
+    resume = point.resume
     spec = spec_of(
         view, attempt=permit.attempt, code=code, manifest=manifest, runs_folder=bench.runs_folder,
-        resume=resume, deadline_seconds=permit.token.get("deadline_seconds"),
+        resume=resume, resume_refused=point.refused, deadline_seconds=permit.token.get("deadline_seconds"),
         not_after=None if permit.token.get("deadline_seconds") else permit.token.get("expires"),
     )  # fmt: skip
     if cluster is not None:

@@ -108,13 +108,17 @@ class LaunchIntended(Payload):
 
 
 class AttemptStarted(Payload):
-    """A process group began to work on the run."""
+    """A process group began to work on the run.
+
+    ``resume_refused`` says of each newer checkpoint why the attempt does not go on from it.
+    """
 
     attempt: int
     host: str
     process_group: int | None = None
     resume_from: str | None = None
     resume_step: int | None = None
+    resume_refused: list[str] = []
     requested: dict[str, Any]
     allocated: dict[str, Any]
 
