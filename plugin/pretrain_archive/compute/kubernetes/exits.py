@@ -130,7 +130,7 @@ def verdict_of(job: Mapping[str, Any], members: Sequence[MemberObserved]) -> Job
             reason="the job's condition Complete is True",
         )  # fmt: skip
     suspended = (job.get("spec") or {}).get("suspend") is True
-    over = [member for member in members if member.exit_class not in {None, "completed"}]
+    over = [member for member in _newest(members) if member.exit_class not in {None, "completed"}]
     if suspended and over:
         return _goes_on("requeued", "the job was suspended and waits to be admitted again")
     if not suspended and (gone := [member for member in over if member.exit_class == "node_lost"]):
@@ -161,8 +161,13 @@ def _failed(condition: Mapping[str, Any], members: Sequence[MemberObserved]) -> 
     return _ended("unknown", told, None)
 
 
+def _newest(members: Sequence[MemberObserved]) -> list[MemberObserved]:
+    """The last observation of each worker: how a pod ended that was replaced explains nothing that came later."""
+    return list({member.worker: member for member in members}.values())
+
+
 def _cause(members: Sequence[MemberObserved]) -> MemberObserved | None:
-    newest = {(member.worker, member.uid): member for member in members}.values()
+    newest = _newest(members)
     for name in CAUSES:
         if found := [member for member in newest if member.exit_class == name]:
             return min(found, key=lambda member: (member.ended_at or "~", member.worker))
