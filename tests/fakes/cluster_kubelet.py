@@ -145,7 +145,9 @@ class Kubelet:
             del self.running[uid]
             shown = 128 - code if code < 0 else code
             reason = container.reason or ("Completed" if shown == 0 else "Error")
-            self._ended(pod, shown, reason, began=container.began)
+            self._ended(
+                pod, shown, reason, began=container.began, message=_last_words(pod, container.log, shown)
+            )
             if ending:
                 self._let_go(self.store.get("pods", pod["metadata"]["namespace"], pod["metadata"]["name"]))
 
@@ -264,6 +266,16 @@ class Kubelet:
                 container.process.wait(timeout=10)
             self.running.clear()
         return ended
+
+
+def _last_words(pod: Object, log: Path, code: int) -> str:
+    """The termination message: the end of the log of a container that failed, where its policy says so."""
+    policy = pod["spec"]["containers"][0].get("terminationMessagePolicy")
+    return (
+        log.read_bytes()[-2048:].decode("utf-8", "replace")
+        if code and policy == "FallbackToLogsOnError"
+        else ""
+    )
 
 
 def _signal(pid: int, number: int) -> None:

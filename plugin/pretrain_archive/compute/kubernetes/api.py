@@ -213,7 +213,9 @@ class KubernetesApi:
             pause = _pause(answer, tries)
             if time.monotonic() + pause > until:
                 raise unavailable(call, answer, self._host, tries)
-            log.debug("%s %s: %s, trying again in %.1f s", method, path, answer.problem or answer.status, pause)
+            log.debug(
+                "%s %s: %s, trying again in %.1f s", method, path, answer.problem or answer.status, pause
+            )
             self._sleep(pause)
 
     def _once(
@@ -233,7 +235,9 @@ class KubernetesApi:
             known = {str(key).lower(): str(value) for key, value in dict(error.headers or {}).items()}
             if not error.status:
                 return Answer(status=0, problem=str(error.reason or error))
-            return Answer(status=int(error.status), data=_bytes(error.body), retry_after=known.get("retry-after"))
+            return Answer(
+                status=int(error.status), data=_bytes(error.body), retry_after=known.get("retry-after")
+            )
         except (HTTPError, OSError, ValueError) as error:
             return Answer(status=0, problem=_cause(error))
         return Answer(status=int(response.status), data=_bytes(response.data))

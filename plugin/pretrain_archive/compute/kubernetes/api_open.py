@@ -27,7 +27,9 @@ def open_kubeconfig(path: Path | None = None, *, context: str | None = None, **o
     configuration = client.Configuration()
     configuration.retries = 0
     try:
-        config.load_kube_config(str(chosen), context=context, client_configuration=configuration, persist_config=False)
+        config.load_kube_config(
+            str(chosen), context=context, client_configuration=configuration, persist_config=False
+        )
     except config.ConfigException as error:
         raise _unusable(chosen, context, error) from error
     except Exception as error:  # the loader raises whatever the file's content leads it to
@@ -66,7 +68,9 @@ def _check_file(path: Path) -> None:
 def _unusable(path: Path, context: str | None, error: Exception) -> ArchiveError:
     said = _one_line(error)
     if context is not None and context in said:
-        return InputError("context", context, f"there is none in {path}", hint="See: kubectl config get-contexts")
+        return InputError(
+            "context", context, f"there is none in {path}", hint="See: kubectl config get-contexts"
+        )
     return InputError(
         FIELD, str(path), f"is no usable kubeconfig: {said}",
         hint="It needs clusters, users, contexts and a current-context; see: kubectl config view",

@@ -63,7 +63,9 @@ def create_suspended(api: ClusterApi, objects: JobObjects) -> dict[str, Any]:
             there = api.read(objects.kind, objects.namespace, objects.name)
         if there is None or "deletionTimestamp" in there["metadata"]:
             continue
-        if (where := first_difference(objects.job, there)) or RELEASED in (there["metadata"].get("annotations") or {}):
+        if (where := first_difference(objects.job, there)) or RELEASED in (
+            there["metadata"].get("annotations") or {}
+        ):
             raise RefusedError(
                 f"no job was started: {objects.kind} {objects.name} is there already and is not this launch",
                 reasons=(where or "it was released before",),
@@ -133,7 +135,10 @@ def release(api: ClusterApi, job: Job, patch: Mapping[str, Any]) -> bool:
     """Let the job go; False if it is not there. The patch names the job's uid: another one is never released."""
     metadata = dict(patch.get("metadata") or {})
     annotations = {**(metadata.get("annotations") or {}), RELEASED: "true"}
-    whole = {**patch, "metadata": {**metadata, "annotations": annotations, **({"uid": job.uid} if job.uid else {})}}
+    whole = {
+        **patch,
+        "metadata": {**metadata, "annotations": annotations, **({"uid": job.uid} if job.uid else {})},
+    }
     found = api.read(job.kind, job.namespace, job.name)
     if found is None or "deletionTimestamp" in found["metadata"]:
         return False

@@ -82,7 +82,7 @@ def build_objects(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> J
         namespace=cluster.namespace,
         job=job,
         service=_service(cluster, request) if several and cluster.object_kind == "Job" else None,
-        release_patch=_release(cluster),
+        release_patch=release_patch(cluster),
         labels=request.labels,
         requested=request.to_dict(),
     )
@@ -149,7 +149,7 @@ def _service(cluster: Kubernetes, request: Request) -> dict[str, Any]:
     }
 
 
-def _release(cluster: Kubernetes) -> dict[str, Any]:
+def release_patch(cluster: Kubernetes) -> dict[str, Any]:
     """What sets the job free. With a queue only its name: Kueue lifts the suspension when it admits the job."""
     if cluster.queue:
         return {"metadata": {"labels": {QUEUE_LABEL: cluster.queue}}}
