@@ -7,6 +7,7 @@ file is a complete example, sized for a minute on one slow core.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -97,6 +98,23 @@ def load_configuration(path: Path) -> Configuration:
             f"configuration {path}: is not JSON: {error}. Compare it with demo.json."
         ) from error
     return parse_configuration(raw)
+
+
+def write_effective(configuration: Configuration, beside: Path, **more: Any) -> Path:
+    """Write what this program made of its configuration beside the file it was read from; return its path.
+
+    ``more`` are facts that no file sets, such as the number of processes. Whoever keeps the records compares it with
+    what was declared. Raises :class:`TrainerError` where it cannot be written.
+    """
+    path = beside.with_name(f"{beside.stem}.effective{beside.suffix}")
+    text = json.dumps({**configuration.to_dict(), **more}, indent=2, sort_keys=True)
+    try:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise TrainerError(f"{path}: cannot be written: {error.strerror}. Check the folder.") from error
+    return path
 
 
 def parse_configuration(raw: Any) -> Configuration:

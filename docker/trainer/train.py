@@ -25,7 +25,7 @@ from typing import Any
 
 import checkpoint as checkpoints
 import torch
-from configuration import Configuration, load_configuration
+from configuration import Configuration, load_configuration, write_effective
 from contract import Events, TrainerError, optional_path, required, run
 from corpus import BOUNDARY, Corpus, WindowOrder, load_manifest, load_split
 from group import Group
@@ -209,6 +209,8 @@ def main() -> int:
     prepare_torch(configuration)
     group = Group.of(os.environ, batch=configuration.optimisation.batch)
     with group, Events(Path(event_file) if group.first else None) as events:
+        if group.first:
+            write_effective(configuration, Path(config), processes=group.size)
         trainer = _load(
             configuration,
             group=group,

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive.compute.ingest_config import EffectiveConfiguration
 from pretrain_archive.compute.ingest_events import EventReader, OnCheckpoint
 from pretrain_archive.compute.ingest_outbox import LAUNCHER, MAX_WORKERS, Outbox
 from pretrain_archive.compute.ingest_status import StatusReader, previous_environments
@@ -31,7 +32,7 @@ TRANSIENT = (LedgerUnavailableError, StorageError)
 """Errors after which :meth:`Ingest.poll` is simply called again."""
 
 _LOOK_SECONDS = 2.0
-"""How often the folder is looked through for files of further workers."""
+"""How often the folder is looked through for files of further workers and for the effective configuration."""
 
 
 class Ingest:
@@ -52,6 +53,7 @@ class Ingest:
         self.events = EventReader(
             events, outbox=self.outbox, seen=self.seen, on_checkpoint=on_checkpoint, settled=self._settled
         )
+        self.effective = EffectiveConfiguration(status.parent, self.outbox)
         self.readers: dict[int, StatusReader] = {}
         self.flush_seconds, self.flushed, self.looked = flush_seconds, 0.0, 0.0
         self._summary: Draft | None = None
@@ -63,7 +65,7 @@ class Ingest:
         """Read and append what is new. Raises ``LedgerUnavailableError`` or ``StorageError`` and may be called
         again then: nothing is lost and nothing is written twice.
         """
-        self._look_for_workers(final=final)
+        self._look_around(final=final)
         self._poll_statuses(final=final)
         self.events.poll(final=final)
         for reader in self.readers.values():
@@ -113,10 +115,11 @@ class Ingest:
             declared=self.declared, previous=self.previous.get(worker),
         )  # fmt: skip
 
-    def _look_for_workers(self, *, final: bool) -> None:
+    def _look_around(self, *, final: bool) -> None:
         if not final and time.monotonic() - self.looked < _LOOK_SECONDS:
             return
         self.looked = time.monotonic()
+        self.effective.look(final=final)
         for worker in workers_in(self.status):
             if worker not in self.readers:
                 self._follow(worker)

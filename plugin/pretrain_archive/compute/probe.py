@@ -21,13 +21,14 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-STEP_SECONDS = 5.0  # what a question may take: nvidia-smi without persistence mode needs a few seconds
+STEP_SECONDS = 8.0  # what a question may take: nvidia-smi without persistence mode needs a few seconds
 MOST_DIFF = 64 << 20
 MOST_SCANNED = 512 << 20
 UNLIMITED = "unlimited"
@@ -445,6 +446,15 @@ def machine(allowed: List[str]) -> Facts:
 # -- all of it -----------------------------------------------------------------------------------------
 
 
+class EnoughError(Exception):
+    """Nobody waits any longer (SIGTERM): what is known by now is the answer."""
+
+
+def enough(_number: int, _frame: Any) -> None:
+    """The handler of SIGTERM."""
+    raise EnoughError
+
+
 def together(questions: Dict[str, Callable[[], Any]], seconds: float) -> Facts:
     """Ask all questions at once; one that fails or is not answered in ``seconds`` is None."""
     answers: Facts = dict.fromkeys(questions)
@@ -457,8 +467,9 @@ def together(questions: Dict[str, Callable[[], Any]], seconds: float) -> Facts:
     for thread in threads:
         thread.start()
     end = time.monotonic() + seconds
-    for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+    with contextlib.suppress(EnoughError):
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
     return dict(answers)
 
 
@@ -530,10 +541,12 @@ def main(argv: List[str]) -> int:
         "--library", action="append", default=[], help="a loaded library to tell the version of"
     )
     options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, enough)
     facts = observe(
         options.folder, options.allow, seconds=options.seconds, host_only=options.host,
         libraries=tuple(options.library[:64]),
     )  # fmt: skip
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.stdout.write(json.dumps(facts))
     sys.stdout.flush()
     os._exit(0)  # a question that hangs must not keep this process

@@ -92,12 +92,14 @@ class Seen(WorkerSeen):
     ``checkpoints`` and ``last_checkpoint_step`` count verified ones only, the highest step, whatever order the
     program told them in. ``replaced`` names a file of the evidence in whose place lies something else. ``fired``
     is the stop rule that ended the job, whoever noticed it. ``expected`` is the number of workers, None where
-    nobody said.
+    nobody said. ``reached`` is the highest step since worker 0 was started (again): going over steps that an earlier
+    start had done is progress.
     """
 
     first_step: int | None = None
     last_step: int | None = None
     progress_steps: int = 0
+    reached: int | None = None
     last_checkpoint_step: int | None = None
     checkpoints: int = 0
     points: int = 0
@@ -123,6 +125,11 @@ class Seen(WorkerSeen):
         numbers = {0, *self.others, *range(self.expected or 1)}
         return [self.of(number) for number in sorted(numbers)]
 
+    def start_anew(self) -> None:
+        """Worker 0 was started (again): the program's steps begin anew too."""
+        super().start_anew()
+        self.reached = None
+
     @property
     def silent_workers(self) -> dict[int, float]:
         """Workers whose end is not known, with the moment (``time.monotonic``) of their last heartbeat."""
@@ -133,6 +140,8 @@ class Seen(WorkerSeen):
         self.first_step = step if self.first_step is None else min(self.first_step, step)
         if self.last_step is None or step > self.last_step:
             self.last_step = step
+        if self.reached is None or step > self.reached:
+            self.reached = step
             self.progress_steps += 1
 
     def loss(self, step: int, value: float, name: str = "loss") -> None:

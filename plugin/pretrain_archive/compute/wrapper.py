@@ -48,9 +48,10 @@ KILL_SECONDS = (
 LINGER_SECONDS = 2.0  # what helpers of a program that is gone (resource trackers) get to end by themselves
 QUIET_SIGNALS = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE))
 PARENT_SIGNAL = signal.SIGUSR2
-PROBE_SECONDS = 20.0
+PROBE_SECONDS = 12.0
 START_SECONDS = 0.9  # what the start waits for the probe: tools of accelerators can take long, and time costs
-END_SECONDS = 5.0  # what the end waits for it
+END_SECONDS = 4.0  # what the end waits for it
+HURRY_SECONDS = 0.4  # what it gets to say what it knows by then
 CHECK_SECONDS = 0.5  # between two looks at the stop rules
 MOST_PROBED, MOST_EVENTS, MOST_LINE = 8 << 20, 1 << 20, 256 << 10
 
@@ -154,20 +155,17 @@ def interpreter_of(command: List[str], path: Optional[str] = None) -> Optional[s
 class Probing:
     """A probe of this worker in a process of its own, started at once and read when it is done.
 
-    It runs under the program's interpreter; if that cannot run it, under this one, without Python's facts.
+    It runs under the program's interpreter; if that cannot run it, under this one, without Python's facts. The
+    process group of each is added to ``groups``.
     """
 
-    def __init__(
-        self, interpreter: Optional[str], folder: str, allowed: List[str], libraries: Tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, interpreter: Optional[str], folder: str, rest: List[str], groups: List[int]) -> None:
         self.interpreter, self.folder = interpreter or sys.executable, folder
-        self.rest = ["--folder", folder, "--allow", ",".join(allowed), "--seconds", "%g" % PROBE_SECONDS]
-        for path in libraries:
-            self.rest += ["--library", path]
+        self.rest = ["--folder", folder, "--seconds", "%g" % PROBE_SECONDS, *rest]
         self.host_only = interpreter is None
         self.facts: Optional[Dict[str, Any]] = None
         self.problem = ""
-        self.groups: List[int] = []
+        self.groups = groups
         self.process: Optional[subprocess.Popen[bytes]] = None
         self.begin = time.monotonic()
         self.start()
@@ -215,6 +213,7 @@ class Probing:
         assert self.process is not None
         assert self.process.stdout is not None
         self.process.stdout.close()
+        self.sweep()
         try:
             facts = json.loads(self.text.decode("utf-8", "replace"))
         except ValueError:
@@ -227,18 +226,31 @@ class Probing:
         else:
             self.done("it printed nothing that could be read")
 
+    def hurry(self) -> None:
+        """Take what it knows by now, or give up."""
+        if self.facts is None and self.process is not None:
+            try:
+                os.kill(self.process.pid, signal.SIGTERM)  # not collected as long as it prints
+            except OSError:
+                pass
+            if not self.poll(HURRY_SECONDS):
+                self.cancel("it took too long")
+
     def cancel(self, problem: str) -> None:
         """Give up: end the probe with everything it asked."""
         if self.facts is not None:
             return
-        for group in self.groups:
-            try:
-                os.killpg(group, signal.SIGKILL)
-            except OSError:
-                pass
+        self.sweep()
         if self.process is not None and self.process.stdout is not None:
             self.process.stdout.close()
         self.done(problem)
+
+    def sweep(self) -> None:
+        """End what is left of it: tools that hang."""
+        try:
+            os.killpg(self.groups[-1], signal.SIGKILL)
+        except (OSError, IndexError):
+            pass
 
     def done(self, problem: str) -> None:
         """Nothing is known, and why."""
@@ -502,6 +514,7 @@ class Wrapper:
         self.paths: Dict[str, str] = {}
         self.probing: Optional[Probing] = None
         self.probe_groups: List[int] = []
+        self.utilisation = Utilisation(self.probe_groups)
         self.cpu_seconds, self.max_rss = 0.0, 0
         self.begin = time.monotonic()
 
@@ -519,7 +532,6 @@ class Wrapper:
         if self.probing and self.code is None:
             self.environment(END_SECONDS, last=True)
         if self.code is not None and self.stopping in {"", "stop_rule", "deadline"}:
-            self.environment(0.0, last=True)
             self.probe("end", interpreter)
             self.environment(END_SECONDS, last=True)
         self.reap()
@@ -594,10 +606,11 @@ class Wrapper:
 
     def probe(self, moment: str, interpreter: Optional[str]) -> None:
         """Begin to look at what this worker is; at the end also at the libraries that were loaded."""
-        libraries = tuple(self.paths.values()) if moment == "end" else ()
         self.moment = moment
-        self.probing = Probing(interpreter, self.options.folder, self.options.allow, libraries)
-        self.probe_groups = self.probing.groups
+        rest = ["--allow", ",".join(self.options.allow)]
+        for path in sorted(self.paths.values()) if moment == "end" else ():
+            rest += ["--library", path]
+        self.probing = Probing(interpreter, self.options.folder, rest, self.probe_groups)
 
     def environment(self, seconds: float, *, last: bool = False) -> None:
         """Write the environment once it is known; wait so long for it, and with ``last`` no longer."""
@@ -609,7 +622,7 @@ class Wrapper:
             if time.monotonic() >= end or self.stopping in {"signal", "parent_lost"}:
                 if not last:
                     return
-                probing.cancel("it took too long")
+                probing.hurry()
         facts = probing.facts or {}
         versions = facts.pop("library_versions", {})
         if self.moment == "end":
@@ -671,7 +684,7 @@ class Wrapper:
 
     def heartbeat(self, *, sample: bool, libraries: bool) -> None:
         """Processes, memory and CPU time of the tree; now and then the devices and the loaded libraries."""
-        tree = descendants(os.getpid())
+        tree = {p: s for p, s in descendants(os.getpid()).items() if group_of(p) not in self.probe_groups}
         ticks, memory = 0, 0
         for pid in tree:
             found = stat_of(pid)
@@ -685,8 +698,10 @@ class Wrapper:
                 pass
         self.status.write(
             "heartbeat", processes=len(tree), rss_bytes=memory,
-            cpu_seconds=round(ticks / os.sysconf("SC_CLK_TCK"), 2), accelerators=utilisation() if sample else [],
+            cpu_seconds=round(ticks / os.sysconf("SC_CLK_TCK"), 2), accelerators=self.utilisation.told(),
         )  # fmt: skip
+        if sample:
+            self.utilisation.ask()
         known = len(self.libraries)
         if libraries:
             self.libraries.update(loaded_libraries(list(tree), self.paths))
@@ -728,8 +743,9 @@ class Wrapper:
 
     def settle(self) -> None:
         """End what is left: give a finished program's helpers a moment, then ask, then kill."""
+        self.utilisation.told()
         if self.probing:
-            self.environment(0.0, last=True)
+            self.environment(0.0 if self.stopping else END_SECONDS, last=True)
         if not self.stopping:
             self.wait_gone(LINGER_SECONDS if self.code == 0 else 0.2)
         self.ending = True
@@ -773,19 +789,46 @@ class Wrapper:
             time.sleep(0.02)
 
 
-def utilisation() -> List[Dict[str, Any]]:
-    """Load and memory in use of each accelerator; empty without nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
-        return []
-    query = "--query-gpu=index,utilization.gpu,memory.used"
-    argv = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=2, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    text = done.stdout.decode("utf-8", "replace")
-    rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-    return [dict(zip(("index", "percent", "memory_mib"), row)) for row in rows if len(row) == 3]
+class Utilisation:
+    """Load and memory in use of each accelerator: asked at one heartbeat, told at a later one; nobody waits."""
+
+    def __init__(self, groups: List[int]) -> None:
+        self.groups = groups
+        self.process: Optional[subprocess.Popen[bytes]] = None
+
+    def ask(self) -> None:
+        """Start nvidia-smi; nothing where it is not installed."""
+        if self.process is not None or not shutil.which("nvidia-smi"):
+            return
+        query = "--query-gpu=index,utilization.gpu,memory.used"
+        try:
+            self.process = subprocess.Popen(
+                ["nvidia-smi", query, "--format=csv,noheader,nounits"], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, close_fds=True,
+                preexec_fn=detach,  # noqa: PLW1509 (no threads here)
+            )  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            return
+        self.process.returncode = 0  # reaped by Wrapper.reap(), not by subprocess
+        self.groups.append(self.process.pid)
+
+    def told(self) -> List[Dict[str, Any]]:
+        """What it printed since it was asked; a tool that is not done by now is ended."""
+        process, self.process = self.process, None
+        if process is None or process.stdout is None:
+            return []
+        os.set_blocking(process.stdout.fileno(), False)
+        try:
+            text = (os.read(process.stdout.fileno(), 1 << 16)).decode("utf-8", "replace")
+        except OSError:
+            text = ""
+        process.stdout.close()
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except OSError:
+            pass
+        rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+        return [dict(zip(("index", "percent", "memory_mib"), row)) for row in rows if len(row) == 3]
 
 
 def group_of(pid: int) -> int:
