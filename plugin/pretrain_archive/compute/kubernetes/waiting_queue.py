@@ -43,8 +43,13 @@ _PODSET = re.compile(r"couldn't assign flavors to pod set \S+: ")
 
 
 def create_wait(job: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> Wait | None:
-    """Why the controller cannot make the job's pods, from the newest event that says so."""
-    for event in events_of(events, job, *CREATE_REASONS):
+    """Why the controller cannot make the job's pods, from the newest event that says so.
+
+    The pods of a TrainJob are made by the job that its runtime makes, which is named after it.
+    """
+    known = list(events)
+    makers = [{"metadata": {"name": f"{name_of(job)}-node-0"}}] if job.get("kind") == "TrainJob" else []
+    for event in [e for maker in (job, *makers) for e in events_of(known, maker, *CREATE_REASONS)]:
         text = text_of(event)
         for pattern, reason, stays in CREATE_RULES:
             if re.search(pattern, text, re.IGNORECASE):
