@@ -2,6 +2,9 @@
 
 Trigger it from Airflow's form. At most six fields are open; the others stand in named sections with values
 that run the small demo. Approvers answer three gates under Required Actions.
+
+A launch that is stopped by a rule, or failed for good, is followed by a review: resume with the same inputs, resume
+as a new run with changes, or stop. Where the training completes, reviews and resumed launches are skipped.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ TRAINER = Path(__file__).resolve().parents[1] / "docker" / "trainer"
 CONFIGURATION = json.loads((TRAINER / "demo.json").read_text())
 CHECKPOINT_EVERY = CONFIGURATION.pop("checkpoint_every")
 RUN_UID = "{{ ti.xcom_pull(task_ids='open_run')['run_uid'] }}"
+REVIEW_UID = (
+    "{{ (ti.xcom_pull(task_ids='open_run') or {}).get('run_uid', '') }}"  # also asked where no run was opened
+)
 GATE_RETRIES = 5  # an answer that Airflow loses fails the try; the gate is then asked again
 
 
@@ -46,6 +52,11 @@ def text(
 def lines(title: str, default: list[str], section: str, **more: Any) -> Param:
     """A list of texts, one per line."""
     return Param(default, type="array", items={"type": "string"}, title=title, section=section, **more)
+
+
+def limit(title: str, **more: Any) -> Param:
+    """A limit that may be left empty: then nothing is asked for."""
+    return Param(None, type=["null", "number"], title=title, section=STOP, **more)
 
 
 DATA, CONFIG = "Data · 数据", "Configuration · 配置"
@@ -160,6 +171,17 @@ PARAMS = {
         examples=["none", "nvidia.com/gpu", "huawei.com/Ascend910", "amd.com/gpu"],
     ),
     "accelerators": Param(0, type="integer", minimum=0, title="Accelerators · 加速卡数量", section=RESOURCES),
+    "nodes": Param(1, type="integer", minimum=1, title="Nodes · 节点数量", section=RESOURCES),
+    "scope": Param(
+        "full",
+        type="string",
+        enum=["full", "exploration"],
+        values_display={"full": "full · 正式", "exploration": "exploration · 探索"},
+        title="Scope · 范围",
+        section=RESOURCES,
+        description="An exploration needs no prepare decision, stays below the policy's ceiling and is never released."
+        " · 探索无需准备决定，受策略上限约束，且不得发布。",
+    ),
     "budget_minutes": Param(
         8, type="number", exclusiveMinimum=0, title="Budget in minutes · 预算（分钟）", section=RESOURCES
     ),
@@ -173,9 +195,24 @@ PARAMS = {
         2, type="number", exclusiveMinimum=0, section=STOP, title="Without a step, minutes · 无进展（分钟）"
     ),
     "stop_on_nan": Param(default=True, type="boolean", title="Stop on NaN · 遇 NaN 停止", section=STOP),
-    "max_loss": Param(None, type=["null", "number"], title="Stop above this loss · 损失上限", section=STOP),
+    "max_loss": limit("Stop above this loss · 损失上限"),
     "max_attempts": Param(
         3, type="integer", minimum=1, title="Attempts at most · 尝试次数上限", section=STOP
+    ),
+    "loss_factor": limit("Stop above … × the best loss · 超过最佳损失倍数时停止", exclusiveMinimum=1),
+    "loss_points": Param(
+        20, type="integer", minimum=1, maximum=1000, title="… for points in a row · 连续点数", section=STOP
+    ),
+    "stop_on_bad_data": Param(
+        default=True, type="boolean", title="Stop at bad data · 遇异常数据停止", section=STOP
+    ),
+    "max_read_errors": limit("Share of reads that fail, at most · 读取失败比例上限", minimum=0, maximum=1),
+    "max_empty_reads": limit("Share of empty reads, at most · 空读比例上限", minimum=0, maximum=1),
+    "derived_from": text(
+        "Replaces the run · 取代的运行",
+        None,
+        section=PEOPLE,
+        description="The id of the run that this one goes on from with changes. · 本运行在其基础上修改的运行标识。",
     ),
     "responsible": text(
         "Responsible person · 负责人",
@@ -205,6 +242,20 @@ PARAMS = {
     ),
 }
 
+
+def review(task_id: str, name: str) -> GateApprovalOperator:
+    """A review of a launch that did not complete; skipped where it did."""
+    return GateApprovalOperator(
+        task_id=task_id, run_uid=REVIEW_UID, gate="review", retries=GATE_RETRIES, trigger_rule="one_failed",
+        task_display_name=name,
+    )  # fmt: skip
+
+
+def resumed(task_id: str, name: str) -> GpuLaunchOperator:
+    """The next attempt of the same run, after a review chose to resume."""
+    return GpuLaunchOperator(task_id=task_id, run_uid=RUN_UID, retries=2, task_display_name=name)
+
+
 with DAG(
     dag_id="pretraining_reference",
     description="From data to a signed, self-verifying package of one pre-training run",
@@ -226,8 +277,14 @@ with DAG(
         task_id="prepare_gate", run_uid=RUN_UID, gate="prepare", retries=GATE_RETRIES
     )
     gpu_launch = GpuLaunchOperator(task_id="gpu_launch", run_uid=RUN_UID, retries=2)
+    # Each review has a task of its own: Airflow shows the first question's text when a task asks again.
+    stop_review = review("stop_review", "Review after a stop · 停止后的复审")
+    gpu_resume = resumed("gpu_resume", "Resumed launch · 恢复启动")
+    second_review = review("second_review", "Second review · 第二次复审")
+    gpu_resume_again = resumed("gpu_resume_again", "Second resumed launch · 第二次恢复启动")
+    last_review = review("last_review", "Last review · 最后一次复审")
     register_checkpoints = CheckpointRegisterOperator(
-        task_id="register_checkpoints", run_uid=RUN_UID, retries=1
+        task_id="register_checkpoints", run_uid=RUN_UID, retries=1, trigger_rule="one_success"
     )
     evaluate = EvaluateOperator(task_id="evaluate", run_uid=RUN_UID, retries=1)
     run_gate = GateApprovalOperator(task_id="run_gate", run_uid=RUN_UID, gate="run", retries=GATE_RETRIES)
@@ -238,4 +295,6 @@ with DAG(
     clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
 
     open_run >> register_source >> snapshot >> process >> quality_check >> prepare_gate >> gpu_launch
-    gpu_launch >> register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up
+    gpu_launch >> stop_review >> gpu_resume >> second_review >> gpu_resume_again >> last_review >> clean_up
+    [gpu_launch, gpu_resume, gpu_resume_again] >> register_checkpoints
+    register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up

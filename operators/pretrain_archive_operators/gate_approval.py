@@ -6,17 +6,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from pretrain_archive.domain.errors import ArchiveError, InputError
-from pretrain_archive.domain.run_view import GATES
+from pretrain_archive.domain.run_view import ALL_GATES
 from pretrain_archive_operators.base import ArchiveTask, small_json
 from pretrain_archive_operators.forms import form_params
-from pretrain_archive_operators.links import DossierLink, GateLink, gate_page
+from pretrain_archive_operators.links import DossierLink, GateLink, dag_page, gate_page
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from pretrain_archive.domain.kinds import GateDecision
     from pretrain_archive.domain.policy import LoadedPolicy
     from pretrain_archive.gates.answers import Outcome
     from pretrain_archive.gates.asking import Ask
@@ -50,15 +51,19 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
     never approve. Rejection and expiry close the run. Use ``retries`` for answers that Airflow loses: the gate
     is then asked again.
 
-    :param run_uid: the run; :param gate: ``prepare``, ``run`` or ``close``.
+    The gate ``review`` stands behind a launch, with the trigger rule ``one_failed``: it is skipped where no attempt
+    ended without completing. Only the outcome *resume* lets the tasks behind it run; the other two close the run,
+    write its package and skip them. An exploration has no prepare decision: that gate asks nobody.
+
+    :param run_uid: the run; :param gate: ``prepare``, ``review``, ``run`` or ``close``.
     """
 
     template_fields = ("run_uid",)
     operator_extra_links = (GateLink(), DossierLink())
 
     def __init__(self, *, run_uid: str, gate: str, **kwargs: Any) -> None:
-        if gate not in GATES:
-            raise ValueError(f"gate must be one of {', '.join(GATES)}, got {gate!r}")
+        if gate not in ALL_GATES:
+            raise ValueError(f"gate must be one of {', '.join(ALL_GATES)}, got {gate!r}")
         super().__init__(subject=f"{gate} gate", **kwargs)
         self.run_uid = run_uid
         self.gate = gate
@@ -66,6 +71,8 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
     def execute(self, context: Context) -> Any:
         """Put the question and wait without holding a worker."""
         try:
+            if (settled := self._settled(context)) is not None:
+                return settled
             asked = self._ask(context)
         except ArchiveError as error:
             raise self.end_failed(context, error, self.run_uid) from error
@@ -92,6 +99,11 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
             raise AirflowFailException(
                 f"{self.gate} gate rejected by {decision.person_name}: {decision.reason}"
             )
+        if self.gate == "review" and decision.outcome != "resume":
+            self._end_run(context, decision)
+        return self._told(decision)
+
+    def _told(self, decision: GateDecision) -> dict[str, Any]:
         return small_json(
             {
                 "gate": self.gate,
@@ -101,6 +113,42 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
                 "outcome": decision.outcome,
             }
         )
+
+    def _settled(self, context: Context) -> dict[str, Any] | None:
+        """What a gate returns that asks nobody; None where it asks. A review without a cause is skipped."""
+        from pretrain_archive.services.gating import answered_by_scope, closed_by_review, review_due  # noqa: PLC0415
+
+        run_uid = str(self.run_uid or "")
+        if self.gate == "review":
+            if not run_uid:
+                raise AirflowSkipException("no run was opened: there is nothing to review")
+            caller = self.caller(context)
+            if (decision := closed_by_review(self.ledger, caller, run_uid)) is not None:
+                self._end_run(
+                    context, decision
+                )  # an earlier try recorded the answer and did not come to the end
+                return self._told(decision)
+            if not review_due(self.ledger, caller, run_uid):
+                raise AirflowSkipException("no attempt ended without completing: there is nothing to review")
+        elif self.gate == "prepare" and answered_by_scope(
+            self.ledger, self.caller(context), run_uid, self.gate
+        ):
+            self.log.info("run %s is an exploration: no prepare decision, only the policy's ceiling", run_uid)
+            return small_json({"gate": self.gate, "decision": "not_asked", "scope": "exploration"})
+        return None
+
+    def _end_run(self, context: Context, decision: GateDecision) -> None:
+        """Write the package of the run that a review closed, say how to go on, and skip what comes after."""
+        from pretrain_archive.services.closing import archive_stopped  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import shelf  # noqa: PLC0415
+
+        caller, run_uid = self.caller(context), str(self.run_uid)
+        archive_stopped(self.ledger, self.store, caller, run_uid, shelf())
+        if decision.outcome == "resume_changed":
+            self.log.info("trigger the new run at %s with derived_from = %s and what you change",
+                          dag_page(caller.origin.dag_id), run_uid)  # fmt: skip
+        later = [t for t in context["task"].get_direct_relatives(upstream=False) if not t.is_teardown]
+        self.skip(ti=context["ti"], tasks=later)
 
     def _policy(self) -> LoadedPolicy:
         """The policy file of the run's project as it stands now."""

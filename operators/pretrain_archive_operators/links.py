@@ -31,6 +31,11 @@ def gate_page(run_uid: str, gate: str) -> str:
     return f"{base_url()}{PREFIX}/runs/{quote(run_uid, safe='')}/gates/{gate}"
 
 
+def dag_page(dag_id: str) -> str:
+    """Airflow's page of a DAG, where a new run is triggered."""
+    return f"{base_url()}/dags/{quote(dag_id, safe='')}"
+
+
 class DossierLink(BaseOperatorLink):
     """The run's page."""
 

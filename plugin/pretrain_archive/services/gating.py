@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pretrain_archive.domain.exploration import scope_of
 from pretrain_archive.domain.kinds import GateDecision, RunClosed
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.reviews import CLOSING, cause_of
@@ -52,6 +53,12 @@ def let_expire(ledger: Ledger, caller: Caller, run_uid: str, gate: str) -> None:
     run_of(ledger, caller, run_uid)
     expire(ledger, run_uid=run_uid, gate=gate, actor=caller.actor, origin=caller.origin)
     ledger.seal()
+
+
+def answered_by_scope(ledger: Ledger, caller: Caller, run_uid: str, gate: str) -> bool:
+    """Whether ``gate`` asks nobody: an exploration is launched without a prepare decision, under its ceiling."""
+    view = run_of(ledger, caller, run_uid, open_only=False)
+    return gate == "prepare" and scope_of(view.opened) == "exploration"
 
 
 def review_due(ledger: Ledger, caller: Caller, run_uid: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
-from tests.unit.gates.asked_run import ANSWERED_AT, policy_with
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskAwaitingInput
+from tests.unit.gates.asked_run import ANSWERED_AT, CONF, policy_with
 from tests.unit.operators.conftest import context
 
 from pretrain_archive.domain import kinds
@@ -245,3 +246,87 @@ def test_everybody_is_admin(run, monkeypatch):
     parked(operator, operator.execute_complete, ctx, event(digest, person="Anonymous"))
 
     assert "nobody is authenticated" in run.view().latest(kinds.GateRefused).detail
+
+
+# -- review -----------------------------------------------------------------------------------------------------
+
+
+def stopped(run):
+    """A run whose first attempt was stopped, its review's operator and context; what was skipped is collected."""
+    run.until("prepare").launched(1)
+    run.ended(1, state="stopped", exit_code=None, last_step=30, reason="stop rule nan_loss")
+    operator, ctx = gate(run, "review"), context("review_gate", run=run)
+    operator.skipped = []
+    operator.skip = lambda **what: operator.skipped.append(what["tasks"])
+    operator.store = run.store
+    ctx["task"] = SimpleNamespace(
+        get_direct_relatives=lambda **_: [SimpleNamespace(task_id="gpu_resume", is_teardown=False)]
+    )
+    return operator, ctx
+
+
+def test_review_resumes(run):
+    """A review with the outcome resume lets what comes after it run, and skips nothing."""
+    operator, ctx = stopped(run)
+    shown, _ = parked(operator, operator.execute, ctx)
+    digest = shown["params"]["dossier_digest"]["value"]
+    assert "Review after a stop / 停止后的复审" in shown["subject"]
+    assert [None, "resume", "resume_changed", "stop"] == shown["params"]["outcome"]["schema"]["enum"]
+
+    value = operator.execute_complete(ctx, event(digest, outcome="resume"))
+
+    assert ("review", "resume", []) == (value["gate"], value["outcome"], operator.skipped)
+    assert "open" == run.view().state
+
+
+@pytest.mark.parametrize(("outcome", "closed"), [("stop", "stopped"), ("resume_changed", "superseded")])
+def test_review_ends_the_run(run, outcome, closed):
+    """The other outcomes close the run, write its package and skip what comes after; a repeated try does so once."""
+    operator, ctx = stopped(run)
+    shown, _ = parked(operator, operator.execute, ctx)
+    digest = shown["params"]["dossier_digest"]["value"]
+
+    first = operator.execute_complete(ctx, event(digest, outcome=outcome))
+    again = operator.execute(ctx)
+
+    assert (first, outcome) == (again, first["outcome"])
+    assert 2 == len(operator.skipped)
+    assert closed == run.view().latest(kinds.RunClosed).outcome
+    assert 1 == sum(1 for _ in run.view().all(kinds.PackageWritten))
+
+
+@pytest.mark.parametrize("stage", ["declare", "training"])
+def test_review_without_a_cause_is_skipped(run, stage):
+    """Where nothing was launched, or the last attempt completed, nobody is asked anything."""
+    operator = gate(run.until(stage), "review")
+
+    with pytest.raises(AirflowSkipException, match="nothing to review"):
+        operator.execute(context("review_gate", run=run))
+    assert run.view().dossier("review") is None
+
+
+def test_review_of_a_closed_run_is_skipped(run):
+    """A run that was rejected earlier is not reviewed."""
+    operator, ctx = stopped(run)
+    run.close_run()
+
+    with pytest.raises(AirflowSkipException, match="nothing to review"):
+        operator.execute(ctx)
+
+
+def test_review_without_a_run_is_skipped():
+    """Where the first task failed there is no run, and the review says so."""
+    operator = GateApprovalOperator(task_id="stop_review", run_uid="", gate="review")
+
+    with pytest.raises(AirflowSkipException, match="no run was opened"):
+        operator.execute(context("stop_review"))
+
+
+def test_an_exploration_has_no_prepare_decision(make_run):
+    """The prepare gate of an exploration asks nobody."""
+    made = make_run(conf=CONF | {"scope": "exploration"}).until("declare")
+
+    value = gate(made).execute(context("prepare_gate", run=made))
+
+    assert {"gate": "prepare", "decision": "not_asked", "scope": "exploration"} == value
+    assert made.view().dossier("prepare") is None

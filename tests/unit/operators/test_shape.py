@@ -90,7 +90,7 @@ def test_keywords_only(name):
     ("name", "changes", "text"),
     [
         pytest.param("GateApprovalOperator", {"gate": "launch"},
-                     "gate must be one of prepare, run, close, got 'launch'", id="gate"),
+                     "gate must be one of prepare, review, run, close, got 'launch'", id="gate"),
         pytest.param("GpuLaunchOperator", {"target": "moon"}, "target must be one of local, got 'moon'", id="target"),
     ],
 )  # fmt: skip
