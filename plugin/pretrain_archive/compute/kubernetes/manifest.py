@@ -23,7 +23,7 @@ from typing import Any
 from pretrain_archive.compute.kubernetes.manifest_pod import RENDEZVOUS_PORT, deadline_seconds, pod_template
 from pretrain_archive.compute.kubernetes.manifest_request import Request, request_of
 from pretrain_archive.compute.kubernetes.trainjob import train_job
-from pretrain_archive.compute.spec import CARRIED, JobSpec, build_process
+from pretrain_archive.compute.spec import JobSpec, build_process
 from pretrain_archive.domain.policy_compute import Kubernetes
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -90,8 +90,7 @@ def build_objects(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> J
 
 def build_files(spec: JobSpec) -> dict[Path, bytes]:
     """What must lie in the attempt's folder before the job is released: the configuration, and what runs it."""
-    carried = {spec.work_folder / file.name: file.read_bytes() for file in CARRIED}
-    return {**build_process(spec, inherited={}).files, **carried}
+    return dict(build_process(spec, inherited={}, carried=True).files)
 
 
 def _metadata(cluster: Kubernetes, request: Request) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from pretrain_archive.compute.kubernetes.manifest_merge import merge_template
 from pretrain_archive.compute.kubernetes.manifest_request import Request
 from pretrain_archive.compute.kubernetes.names import pod_hostname
 from pretrain_archive.compute.spec import JobSpec, build_process, wall_limit_seconds
-from pretrain_archive.compute.stops import rules_for_wrapper
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.policy_compute import Kubernetes
 
@@ -82,10 +80,6 @@ def command(spec: JobSpec, cluster: Kubernetes, request: Request) -> list[str]:
     at = argv.index("--")
     options, program = argv[:at], argv[at:]
     options[options.index("--grace") + 1] = f"{cluster.grace_seconds:g}"
-    own = {"--log": str(spec.work_folder / "log.txt"), "--stop": json.dumps(rules_for_wrapper(spec))}
-    for option, value in own.items():  # a pod has no parent that keeps its output or judges its rules
-        if option not in options:
-            options += [option, value]
     indexed = request.nodes > 1 or cluster.object_kind == "TrainJob"
     worker = ["--worker-from", INDEX_VARIABLE] if indexed else ["--worker", "0"]
     return [*options, *worker, *program]

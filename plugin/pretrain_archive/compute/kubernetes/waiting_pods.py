@@ -22,8 +22,6 @@ _MISSING = re.compile(
     r'(secret|configmap|config map)s? "[^"]*" not found|couldn\'t find key|could not find key', re.IGNORECASE
 )
 _NOT_ALLOWED = re.compile(r"runAsNonRoot|must not run as root|will run as root|is not allowed", re.IGNORECASE)
-_NOT_READY_YET = re.compile(r"not registered", re.IGNORECASE)
-"""A kubelet that has not seen an object yet says so in the words of one that is missing."""
 
 
 def pod_wait(pod: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> Wait:
@@ -72,7 +70,7 @@ def _containers(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Iter
 def _volumes(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Wait | None:
     for event in events_of(events, pod, "FailedMount", "FailedAttachVolume", "FailedMapVolume"):
         text = text_of(event)
-        missing = bool(_MISSING.search(text)) and not _NOT_READY_YET.search(text)
+        missing = bool(_MISSING.search(text))
         return Wait(
             reason="environment" if missing else "data", message=text, object=f"pod/{name_of(pod)}",
             hopeless=missing, details={"event": str(event.get("reason"))},
