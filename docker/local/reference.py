@@ -31,6 +31,7 @@ COMMANDS = (
     ("run", "show"),
     ("run", "trace"),
     ("run", "diff"),
+    ("launch", "plan"),
     ("package", "verify"),
     ("package", "explain"),
     ("package", "exam"),

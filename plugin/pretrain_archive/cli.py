@@ -13,7 +13,17 @@ from typing import Annotated
 
 import typer
 
-from pretrain_archive.commands import labels, ledger, package, quality, retention, run, snapshot, source
+from pretrain_archive.commands import (
+    labels,
+    launch,
+    ledger,
+    package,
+    quality,
+    retention,
+    run,
+    snapshot,
+    source,
+)
 from pretrain_archive.commands.output import WRONG_USE, command, fail, silence, wants_json
 
 INTERRUPTED = 130
@@ -37,6 +47,7 @@ for name, commands in (
     ("quality", quality.app),
     ("labels", labels.app),
     ("run", run.app),
+    ("launch", launch.app),
     ("package", package.app),
     ("ledger", ledger.app),
     ("retention", retention.app),
