@@ -74,7 +74,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--workers", type=int, default=2, help="workers of each node")
     parser.add_argument("--network", nargs="*", default=[], help="a network namespace per node")
     parser.add_argument("--address", default=LOOPBACK, help="address of the first node in its namespace")
-    parser.add_argument("--patience", type=float, default=0.0, help="seconds that workers wait for each other")
+    parser.add_argument(
+        "--patience", type=float, default=0.0, help="seconds that workers wait for each other"
+    )
     at = argv.index("--") if "--" in argv else len(argv)
     options, program = parser.parse_args(argv[:at]), argv[at + 1 :]
     if not program:

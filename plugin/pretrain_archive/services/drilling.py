@@ -1,0 +1,328 @@
+"""A recovery drill: a real job of several workers on a representative task, a fault, and evidence of what followed.
+
+The job goes through the real launch, as an exploration under the ceiling of its project's policy. Everything that
+the drill claims is read from the ledger or from the machine afterwards; what could not be seen is unrecorded, and a
+drill with anything unrecorded has not passed.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pretrain_archive.compute.leftovers import processes_of
+from pretrain_archive.compute.local import LocalLaunch
+from pretrain_archive.compute.namespaces import Network, NoNamespacesError
+from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.identity import parse_time, utc_now
+from pretrain_archive.domain.kinds import (
+    AttemptEnded,
+    AttemptReconciled,
+    AttemptStarted,
+    DrillFiled,
+    StopFired,
+)
+from pretrain_archive.domain.records import Draft
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.gates.service import load_run
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.services import data, processing
+from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.drill_faults import Fault, Injected, Saboteur
+from pretrain_archive.services.launch_bench import Bench
+from pretrain_archive.services.launching import launch
+from pretrain_archive.services.opening import Host, open_run
+
+NAMES = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
+Review = Callable[[str], None]
+"""Asks and answers the review of a stopped run; given the run's uid."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to do to which job.
+
+    ``program`` is the folder with ``nodes.py`` and ``train.py``. ``node`` is whom the fault hits. ``patience`` is how
+    many seconds workers wait for each other before they fail; 0 leaves a hang to the stop rule ``no_progress``, after
+    ``no_progress_minutes``, and the run then waits for a person's review.
+    """
+
+    inject: Fault
+    program: Path
+    project: str = "drill"
+    nodes: int = 2
+    workers: int = 2
+    node: int = 1
+    at_step: int = 25
+    checkpoint_every: int = 10
+    steps: int = 120
+    patience: float = 15.0
+    no_progress_minutes: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.node < self.nodes:
+            raise InputError("node", self.node, f"there are {self.nodes} nodes", hint="Nodes count from 0.")
+        if self.nodes * self.workers < 2:
+            raise InputError("workers", self.workers, "one worker is no group", hint="Take at least two.")
+        if not self.checkpoint_every < self.at_step < self.steps - 20:
+            raise InputError(
+                "at_step", self.at_step, f"must lie after the first checkpoint and 20 steps before {self.steps}",
+                hint="Choose another step, or more steps.",
+            )  # fmt: skip
+        if not (self.program / "nodes.py").is_file():
+            raise InputError("program", str(self.program), "no nodes.py there", hint="Name docker/trainer.")
+
+
+@dataclass(kw_only=True)
+class Drill:
+    """A drill on its way."""
+
+    plan: Plan
+    ledger: Ledger
+    caller: Caller
+    bench: Bench
+    review: Review | None = None
+    hold: Callable[[LocalLaunch], None] = lambda _job: None
+    run_uid: str = ""
+    injected: Injected | None = None
+    problem: str = ""
+    checks: list[dict[str, Any]] = field(default_factory=list)
+
+    def view(self) -> RunView:
+        """The drill's run."""
+        return load_run(self.ledger, self.run_uid)
+
+    def task(self, name: str, try_number: int = 1) -> Caller:
+        """The drill's caller for one of its steps."""
+        origin = replace(
+            self.caller.origin, task_id=f"{self.caller.origin.task_id}.{name}", try_number=try_number
+        )
+        return replace(self.caller, origin=origin)
+
+    def check(self, name: str, holds: bool | None, expected: str, found: str) -> None:
+        """Add a check; None is unrecorded."""
+        verdict = "unrecorded" if holds is None else "verified" if holds else "changed"
+        self.checks.append(
+            {"name": name, "verdict": verdict, "expected": expected, "found": found, "at": utc_now()}
+        )
+
+
+def drill(
+    ledger: Ledger, caller: Caller, bench: Bench, plan: Plan, *, review: Review | None = None,
+    hold: Callable[[LocalLaunch], None] = lambda _job: None,
+) -> tuple[str, DrillFiled]:  # fmt: skip
+    """Run the drill and file its evidence; returns the run's uid and what was filed.
+
+    ``hold`` is given each launch before it starts, so that a signal can end it. Raises an ``ArchiveError`` where the
+    drill cannot even begin (the policy forbids it, no program).
+    """
+    one = Drill(plan=plan, ledger=ledger, caller=caller, bench=bench, review=review, hold=hold)
+    with ExitStack() as stack:
+        network: Network | None = None
+        if plan.inject == "network_cut":
+            try:
+                network = stack.enter_context(Network(plan.nodes))
+            except NoNamespacesError as error:
+                one.problem = error.message
+        _prepare(one, network)
+        ended = None if one.problem else _first(one, network)
+        if ended is not None:
+            _judge_end(one, ended)
+            if network is not None:
+                network.mend(plan.node)
+            _second(one, ended)
+    return one.run_uid, _file(one, ended)
+
+
+def _prepare(one: Drill, network: Network | None) -> None:
+    """Open the exploration run and make its data."""
+    source = one.bench.runs_folder.parent / "drills" / one.caller.origin.dag_run_id
+    _write_source(source)
+    host = Host(policies=one.bench.policies, work_folder=one.bench.runs_folder)
+    one.run_uid = open_run(one.ledger, one.task("open_run"), _conf(one, source, network), host).run_uid
+    one.caller.say(f"drill: run {one.run_uid}, {one.plan.nodes} nodes with {one.plan.workers} workers each")
+    data.register(one.ledger, one.task("register_source"), one.run_uid)
+    data.make_snapshot(one.ledger, one.bench.store, one.task("snapshot"), one.run_uid)
+    processing.process(one.ledger, one.bench.store, one.task("process"), one.run_uid)
+
+
+def _write_source(folder: Path) -> None:
+    """Sixty small documents; the same ones in every drill."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(60):
+        text = f"document {number} of a recovery drill, with words of its own\n" * (number % 7 + 2)
+        (folder / f"document-{number:02d}.txt").write_text(text)
+
+
+def _conf(one: Drill, source: Path, network: Network | None) -> dict[str, Any]:
+    plan, program = one.plan, one.plan.program
+    words = [
+        "{python}",
+        str(program / "nodes.py"),
+        "--nodes",
+        str(plan.nodes),
+        "--workers",
+        str(plan.workers),
+    ]
+    if plan.patience:
+        words += ["--patience", f"{plan.patience:g}"]
+    if network is not None:
+        words += ["--address", network.address(0), "--network", *network.names]
+    return {
+        "scope": "exploration", "project": plan.project,
+        "objective": f"Recovery drill: {plan.inject} on a representative task", "training_type": "pre-training",
+        "source": str(source), "licence": "CC0-1.0", "intended_use": "experiment", "source_name": "recovery-drill",
+        "origin_class": "synthetic", "obtained": "made by the drill", "authorisation": "own work",
+        "usage_scope": ["experiment"], "configuration": _configuration(plan),
+        "train_command": [*words, "--", str(program / "train.py")],
+        "evaluate_command": ["{python}", str(program / "evaluate.py")],
+        "budget_minutes": 5, "checkpoint_every": plan.checkpoint_every, "wall_minutes": 5,
+        "no_progress_minutes": plan.no_progress_minutes, "max_attempts": 3, "acceptance_metric": "bits_per_byte",
+        "release_name": "recovery-drill", "release_version": "1",
+    }  # fmt: skip
+
+
+def _configuration(plan: Plan) -> dict[str, Any]:
+    """The trainer's example, made small: what counts is that several workers compute each step together."""
+    configuration = json.loads((plan.program / "demo.json").read_text())
+    configuration.pop("checkpoint_every")
+    configuration["model"] |= {"layers": 2, "width": 64, "heads": 2, "context": 128, "previous_bytes": 2}
+    configuration["optimisation"] |= {
+        "steps": plan.steps,
+        "batch": 2 * plan.nodes * plan.workers,
+        "warmup": 5,
+    }
+    return configuration | {"evaluate_every": 0, "evaluate_bytes": 512, "report_bytes": 512, "log_every": 10}
+
+
+@contextmanager
+def _sabotaged(one: Drill, network: Network | None) -> Iterator[Callable[[LocalLaunch], None]]:
+    """What is given a launch that is about to start: from then on the saboteur follows it."""
+    found: list[Saboteur] = []
+
+    def hold(job: LocalLaunch) -> None:
+        one.hold(job)
+        saboteur = Saboteur(
+            one.plan.inject, at_step=one.plan.at_step, run_uid=one.run_uid, attempt=job.spec.attempt,
+            events=job.spec.work_folder / "events.jsonl", network=network, node=one.plan.node, say=one.caller.say,
+        )  # fmt: skip
+        found.append(saboteur)
+        saboteur.start()
+
+    try:
+        yield hold
+    finally:
+        for saboteur in found:
+            saboteur.close()
+            one.injected, one.problem = saboteur.injected, saboteur.problem
+
+
+def _first(one: Drill, network: Network | None) -> AttemptEnded | None:
+    """The attempt that the fault hits."""
+    with _sabotaged(one, network) as hold:
+        ended = launch(one.ledger, one.task("launch"), one.run_uid, one.bench, hold=hold)
+    if one.injected is None:
+        one.problem = (
+            one.problem or f"the job {ended.state} before step {one.plan.at_step}: nothing was injected"
+        )
+        return None
+    return ended
+
+
+def _judge_end(one: Drill, ended: AttemptEnded) -> None:
+    assert one.injected is not None
+    moment = ended.ended_at or utc_now()
+    seconds = (parse_time(moment) - parse_time(one.injected.at)).total_seconds()
+    fired = next((f for _, f in one.view().all(StopFired) if f.attempt == ended.attempt), None)
+    by = f"the stop rule {fired.rule}" if fired else "the job itself"
+    one.check(
+        "detected", ended.state in {"failed", "stopped", "lost"}, "the attempt ends, and not as completed",
+        f"{ended.state} {max(0.0, seconds):.1f} s after the fault, by {by}: {ended.reason}",
+    )  # fmt: skip
+    left = processes_of(one.run_uid, ended.attempt)
+    one.check(
+        "stopped", not left, "no process of the attempt is left",
+        f"{len(left)} processes live" if left else f"none on {socket.gethostname()}",
+    )  # fmt: skip
+
+
+def _second(one: Drill, first: AttemptEnded) -> None:
+    """The attempt that takes over."""
+    if first.state == "stopped":
+        if one.review is None:
+            one.check(
+                "rescheduled", None, "a next attempt",
+                "a stop rule ended the attempt: a person has to review it before the next one",
+            )  # fmt: skip
+            return
+        one.review(one.run_uid)
+    try:
+        ended = launch(one.ledger, one.task("launch", 2), one.run_uid, one.bench, hold=one.hold)
+    except ArchiveError as error:
+        one.check("rescheduled", False, "a next attempt", str(error))
+        return
+    view = one.view()
+    started = next((s for _, s in view.all(AttemptStarted) if s.attempt == ended.attempt), None)
+    one.check(
+        "rescheduled", started is not None and ended.attempt == first.attempt + 1,
+        f"attempt {first.attempt + 1} from a verified checkpoint",
+        f"attempt {ended.attempt} from step {started.resume_step}" if started else "no start is recorded",
+    )  # fmt: skip
+    _judge_recovery(one, first, ended, view)
+
+
+def _judge_recovery(one: Drill, first: AttemptEnded, ended: AttemptEnded, view: RunView) -> None:
+    done = next((r for _, r in view.all(AttemptReconciled) if r.attempt == ended.attempt), None)
+    loaded = next((c for c in done.checks if c["name"] == "loaded"), None) if done else None
+    members, all_of = (done.members_loaded, one.plan.nodes * one.plan.workers) if done else (None, 0)
+    verdict = loaded["verdict"] if loaded else "unrecorded"
+    holds = (
+        None if verdict == "unrecorded" or members is None else verdict == "verified" and members == all_of
+    )
+    one.check(
+        "loaded", holds, f"the checkpoint, by all {one.plan.nodes * one.plan.workers} workers",
+        loaded["found"] if loaded else "nothing was reconciled",
+    )  # fmt: skip
+    further = (ended.last_step or 0) > (first.last_step or 0)
+    one.check(
+        "continued", further and ended.state == "completed", f"steps beyond {first.last_step}, to the end",
+        f"attempt {ended.attempt} {ended.state} at step {ended.last_step}",
+    )  # fmt: skip
+    open_ones = [c for c in done.checks if c["verdict"] != "verified"] if done else []
+    text = "; ".join(f"{c['name']} {c['verdict']}: {c['found']}" for c in open_ones)
+    summary = f"{done.steps_lost} steps lost, {done.steps_repeated} done again" if done else ""
+    one.check(
+        "reconciled", not open_ones if done else None, "progress, duplicates, checkpoints, results, members, data",
+        text or summary or "nothing was reconciled",
+    )  # fmt: skip
+
+
+def _file(one: Drill, first: AttemptEnded | None) -> DrillFiled:
+    """File the evidence in the run's own stream; what was not reached is unrecorded."""
+    known = {check["name"] for check in one.checks}
+    for name in NAMES:
+        if name not in known:
+            one.check(name, None, "", one.problem or "the drill did not get so far")
+    view = one.view()
+    attempts = [end.attempt for _, end in view.all(AttemptEnded)]
+    what = (
+        f"{one.injected.detail} at step {one.injected.step}, {one.injected.at}"
+        if one.injected
+        else one.problem
+    )
+    payload = DrillFiled(
+        target="local", injected=one.plan.inject, detail=what, attempt=first.attempt if first else 0,
+        recovered_attempt=attempts[-1] if first and attempts and attempts[-1] > first.attempt else None,
+        passed=all(check["verdict"] == "verified" for check in one.checks), checks=one.checks,
+    )  # fmt: skip
+    caller = one.task("file")
+    one.ledger.append([
+        Draft(stream=one.run_uid, kind="drill.filed", payload=payload.to_json(), actor=caller.actor,
+              origin=caller.origin, attempt=view.attempts, unique=f"drill.filed/{one.run_uid}")
+    ])  # fmt: skip
+    return payload
