@@ -9,6 +9,7 @@ from pretrain_archive.domain.checklists.common import item
 from pretrain_archive.domain.exploration import scope_of
 from pretrain_archive.domain.gates import recorded_policy
 from pretrain_archive.domain.identity import format_time
+from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.reviews import last_end, needs_review
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
@@ -21,7 +22,7 @@ Signed = Callable[["GateView"], list[str]]
 """Why a gate is not signed for what stands now, as it is asked of every gate; empty if it is."""
 
 
-def prepare_items(view: RunView, prepare: GateView) -> tuple[Item, ...]:
+def prepare_items(view: RunView, prepare: GateView, policy: Policy) -> tuple[Item, ...]:
     """Whether the approval of the launch still stands; an exploration needs none, so none is asked for."""
     if scope_of(view.opened) != "full":
         return ()
@@ -36,7 +37,7 @@ def prepare_items(view: RunView, prepare: GateView) -> tuple[Item, ...]:
             found="; ".join(prepare.stale[:5]) or ("approved" if prepare.approved else "not approved"),
             check="the prepare gate was approved for exactly the inputs that stand now",
             blocking=False,
-            owner=recorded_policy(view).people.platform_owner,
+            owner=policy.people.platform_owner,
             requirement="R137",
             hint="Trigger a new run with the inputs as they are now.",
         ),

@@ -26,7 +26,8 @@ class GateView:
     """A gate of one run.
 
     ``digest`` is over the dossier as it stands now. ``stale`` names what changed since the decision: a
-    decision with stale parts counts for nothing. ``eligible`` are the people who may answer now.
+    decision with stale parts counts for nothing. ``eligible`` are the people who may answer now. ``used``: a review
+    was carried out, since an attempt was launched after it; that it is stale by now is no fault.
     """
 
     gate: str
@@ -42,6 +43,7 @@ class GateView:
     refusals: tuple[tuple[Record, GateRefused], ...]
     expired: tuple[Record, GateExpired] | None
     policy_changed: bool = False
+    used: bool = False
 
     @property
     def approved(self) -> bool:
@@ -121,7 +123,10 @@ def compute_dossier(ledger: Ledger, view: RunView, gate: str, *, until: int | No
         items = _with_taken_name(ledger, view, items)
     if gate == "review":
         prepare = gate_view(ledger, view, "prepare", until=until)
-        items, facts = (*items, *prepare_items(view, prepare)), (*facts, *prepare_facts(view, prepare))
+        items, facts = (
+            (*items, *prepare_items(view, prepare, recorded_policy(view))),
+            (*facts, *prepare_facts(view, prepare)),
+        )
     previous = _last_approved(ledger, view)
     return Dossier(
         gate=gate,
@@ -191,4 +196,7 @@ def gate_view(
         policy_changed=policy is not None
         and view.opened is not None
         and policy.digest != view.opened.policy_digest,
+        used=gate == "review"
+        and decision is not None
+        and any(r.kind == "launch.intended" and r.position > decision[0].position for r in view.records),
     )

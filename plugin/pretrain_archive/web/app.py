@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from pretrain_archive.domain import kinds, merkle
-from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.run_view import ALL_GATES, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
@@ -114,7 +114,7 @@ def at_dag_run(
     links, run_uid = Links(request), rows[0].run_uid
     if report == "quality":
         return RedirectResponse(links.quality(run_uid), status_code=303)
-    asked = gate if gate in GATES else _gate_of_task(ledger, run_uid, task_id)
+    asked = gate if gate in ALL_GATES else _gate_of_task(ledger, run_uid, task_id)
     return RedirectResponse(links.gate(run_uid, asked) if asked else links.run(run_uid), status_code=303)
 
 
@@ -144,7 +144,7 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
 @router.get("/runs/{run_uid}/gates/{gate}")  # noqa: FAST003 - readable_run takes the run
 def show_gate(request: Request, view: RunDep, gate: str, user: UserDep, sources: SourcesDep) -> Response:
     """The dossier of a gate as it stands now, and the way to sign it."""
-    if gate not in GATES:
+    if gate not in ALL_GATES:
         raise HTTPException(status_code=404)
     opened = view.opened
     shown = gate_page(
@@ -161,7 +161,7 @@ def show_gate(request: Request, view: RunDep, gate: str, user: UserDep, sources:
 @router.get("/runs/{run_uid}/gates/{gate}/state")  # noqa: FAST003 - readable_run takes the run
 def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
     """Whether an answer has arrived: the newest decision or refusal of the gate, for the page's script."""
-    if gate not in GATES:
+    if gate not in ALL_GATES:
         raise HTTPException(status_code=404)
     answers = [
         record.record_id

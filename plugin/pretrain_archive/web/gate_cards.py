@@ -44,13 +44,13 @@ def gate_card(seen: GateView) -> GateCard:
         record, decision = seen.decision
         return GateCard(
             gate=seen.gate,
-            state="stale" if seen.stale else decision.decision,
+            state="stale" if seen.stale and not seen.used else decision.decision,
             person=decision.person_name,
             at=record.recorded_at,
             reason=decision.reason,
             self_signed=decision.self_signed,
             outcome=decision.outcome,
-            stale=seen.stale,
+            stale=() if seen.used else seen.stale,
         )
     if seen.expired is not None:
         return GateCard(gate=seen.gate, state="expired", at=seen.expired[0].recorded_at)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError
-from pretrain_archive.domain.gates import OUTCOMES, Difference, changed_parts
+from pretrain_archive.domain.gates import Difference, Dossier, changed_parts
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.reviews import choice_words
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict, counts, worst_first
 from pretrain_archive.gates.service import GateView, gate_view
@@ -65,7 +67,7 @@ class GatePage:
     approve: tuple[Text, ...]
     reject: Text
     outcomes: tuple[str, ...]
-    release_gaps: tuple[Item, ...]
+    gaps: dict[str, tuple[Item, ...]]
     asked: Asked | None
     signer: Signer
     policy_name: str
@@ -74,6 +76,7 @@ class GatePage:
     decision: tuple[Record, kinds.GateDecision] | None
     stale: tuple[str, ...]
     refusals: tuple[tuple[Record, kinds.GateRefused], ...]
+    next_conf: str = ""
 
 
 def gate_page(
@@ -105,18 +108,19 @@ def gate_page(
         differences=seen.dossier.differences,
         last_answer=seen.decision,
         since_answer=_since(view, seen),
-        approve=consequences(gate, seen.dossier.consequences),
+        approve=choices(seen.dossier) or consequences(gate, seen.dossier.consequences),
         reject=say(f"gate.reject.{gate}"),
-        outcomes=OUTCOMES if gate == "close" else (),
-        release_gaps=seen.dossier.release_gaps() if gate == "close" else (),
+        outcomes=seen.dossier.outcomes(),
+        gaps={outcome: seen.dossier.gaps(outcome) for outcome in seen.dossier.outcomes()},
         asked=_asked(seen),
         signer=signer(seen, user=user, role_may=role_may),
         policy_name=opened.policy_name,
         policy_digest=opened.policy_digest or "",
         policy_now=policy_now,
         decision=seen.decision,
-        stale=seen.stale,
+        stale=() if seen.used else seen.stale,
         refusals=tuple(reversed(seen.refusals)),
+        next_conf=next_conf(view) if gate == "review" else "",
     )
 
 
@@ -167,6 +171,32 @@ def _since(view: RunView, seen: GateView) -> tuple[str, ...]:
         (shown for record, shown in view.all(kinds.GateDossier) if record.record_id == answered), None
     )
     return changed_parts(signed.document, seen.dossier.document()) if signed else seen.stale
+
+
+def choices(dossier: Dossier) -> tuple[Text, ...]:
+    """What each choice of a review does, in words and numbers, or why it cannot be made; empty for other gates."""
+    if dossier.gate != "review":
+        return ()
+    numbers, said = dict(dossier.consequences), [say("gate.approve.review")]
+    for outcome in dossier.outcomes():
+        title = label("outcome", outcome)
+        if gaps := dossier.gaps(outcome):
+            names = [label("item", gap.id) for gap in gaps]
+            listed = Text(", ".join(name.en for name in names), "、".join(name.zh for name in names))
+            said.append(say("gate.choice.not", title=title, names=listed))
+        else:
+            said.append(say("gate.choice", title=title, words=Text(*choice_words(outcome, numbers))))
+    return tuple(said)
+
+
+def next_conf(view: RunView) -> str:
+    """The request of a run that a new one replaces, as JSON with its origin filled in; empty for every other run."""
+    closed = view.latest(kinds.RunClosed)
+    if view.opened is None or closed is None or closed.outcome != "superseded":
+        return ""
+    return json.dumps(
+        view.opened.conf | {"derived_from": view.run_uid}, ensure_ascii=False, indent=1, sort_keys=True
+    )
 
 
 def consequences(gate: str, numbers: Iterable[tuple[str, str]]) -> tuple[Text, ...]:

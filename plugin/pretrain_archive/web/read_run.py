@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.records import Record
-from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
 from pretrain_archive.domain.source_rights import LATER_KINDS
 from pretrain_archive.domain.verdicts import Item, Verdict, counts, worst_first
 from pretrain_archive.ledger.port import Ledger
@@ -71,7 +71,8 @@ def run_page(ledger: Ledger, view: RunView) -> RunPage:
         raise ValueError(f"run {view.run_uid} was never opened")
     record, opened = found
     items = evidence(view)
-    gates = tuple(card_of(ledger, view, gate) for gate in GATES)
+    asked = [gate for gate in ALL_GATES if gate in GATES or view.dossier(gate) is not None]
+    gates = tuple(card_of(ledger, view, gate) for gate in asked)
     failure = view.latest(kinds.RunFailed)
     cards = {name: _card(name, [item for item in items if item.track == name]) for name in TRACKS}
     return RunPage(

@@ -27,7 +27,7 @@ STATES = (
     "failed",
     "closed",
 )
-"""The values of the state filter; ``waiting`` stands for the three gates."""
+"""The values of the state filter; ``waiting`` stands for every gate."""
 
 EVIDENCE_KINDS = tuple(name for name in kinds.KINDS if name not in {"metrics.recorded", "event.recorded"})
 """What verdict counts need: everything but the bulky series."""

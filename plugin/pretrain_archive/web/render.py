@@ -207,6 +207,10 @@ class Links:
         """The packages of a run."""
         return f"{self.run(run_uid)}/packages"
 
+    def dag(self, dag_id: str) -> str:
+        """Airflow's page of a Dag, where a run is triggered."""
+        return f"{self.airflow}/dags/{quote(dag_id, safe='')}"
+
     def dag_run(self, dag_id: str, dag_run_id: str) -> str:
         """Airflow's page of a Dag run."""
         return f"{self.airflow}/dags/{quote(dag_id, safe='')}/runs/{quote(dag_run_id, safe='')}"

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from pretrain_archive.web.texts_gates import GATES
+from pretrain_archive.web.texts_reviews import REVIEWS
 from pretrain_archive.web.texts_runs import RUNS
 
 LANGUAGES = ("en", "zh-CN")
-TEXTS: dict[str, tuple[str, str]] = {**RUNS, **GATES}
+TEXTS: dict[str, tuple[str, str]] = {**RUNS, **GATES, **REVIEWS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ RUNS: dict[str, tuple[str, str]] = {
     # -- states and verdicts
     "state.waiting": ("waiting for a person", "等待审批"),
     "gate.prepare.when": ("before large resources are used", "使用大量资源之前"),
+    "gate.review.when": (
+        "after an attempt was stopped or failed for good, before any further one",
+        "尝试被停止或最终失败之后、再次尝试之前",
+    ),
     "gate.run.when": ("after training", "训练结束之后"),
     "gate.close.when": ("before anything is handed over", "交付任何内容之前"),
     # -- list of runs
