@@ -27,7 +27,8 @@ def local_ground(
     cached_probe(monkeypatch)
 
     def make(stage: str) -> Ground:
-        made.append(Ground(line=local_stages.at(stage, tmp_path / "ground"), monkeypatch=monkeypatch))
+        line = local_stages.at(stage, tmp_path / "ground")
+        made.append(Ground(line=line, monkeypatch=monkeypatch, other=local_stages.uids["other"]))
         return made[-1]
 
     yield make

@@ -18,16 +18,27 @@ import pytest
 from tests.support.main_line import EVALUATE, POLICY, TRAIN, Line
 
 from pretrain_archive.compute.leftovers import processes_of
+from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.kinds import Payload
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
+from pretrain_archive.gates.permit import Observed
 from pretrain_archive.services import launch_inputs, launching
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.checkpoints import registrar
+from pretrain_archive.services.code import read_code
+from pretrain_archive.services.launch_spec import spec_of
+
+ENEMY = 77
+"""The try by which the enemy's own records are told apart."""
 
 MARK = "the-program-was-here"
-PROGRAM = f'import os\nfrom pathlib import Path\n(Path(os.environ["PRETRAIN_ARCHIVE_CONFIG"]).parent / "{MARK}").touch()\n'
+PROGRAM = f"""import os
+from pathlib import Path
+(Path(os.environ["PRETRAIN_ARCHIVE_CONFIG"]).parent / "{MARK}").touch()
+"""
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,11 @@ class Ground:
     pods: Callable[[], list[str]] = list
     ledger: Any = None
     before: set[str] = field(default_factory=set)
+    other: str = ""
 
     def __post_init__(self) -> None:
         self.ledger = self.ledger or self.line.ledger
+        self.before = set()
         self.before = set(self.signs())
 
     # -- the launch ----------------------------------------------------------------------------------
@@ -93,13 +106,47 @@ class Ground:
             return said
         raise AssertionError(f"the launch was not refused: {ended}")
 
+    def observed(self, code: str, environment: str) -> Observed:
+        """What stands on the worker."""
+        return Observed(code_digest=code, environment_digest=environment)
+
+    def door(self, intent: Record, *, attempt: int) -> None:
+        """Hand an intent to the last door before a process or a job, which must not open."""
+        view = self.line.view()
+        config = launch_inputs.config_of(view)
+        spec = spec_of(
+            view, attempt=attempt, code=read_code(config.command), manifest=None, runs_folder=self.line.runs_folder,
+            resume=None,
+        )  # fmt: skip
+        try:
+            self.open_door(spec, intent)
+        except ArchiveError:
+            return
+        raise AssertionError("the last door opened")
+
+    def open_door(self, spec: Any, intent: Record) -> None:
+        """Start what a consumed token starts."""
+        caller = self.caller()
+        LocalLaunch(
+            spec, intent=intent, ledger=self.ledger, actor=caller.actor, origin=caller.origin,
+            on_checkpoint=registrar(self.ledger, caller, self.line.view()), progress=caller.say,
+        ).run()  # fmt: skip
+
     # -- signs ---------------------------------------------------------------------------------------
 
     def signs(self) -> list[str]:
         """Everything that tells of a process or a pod."""
+        return self.started_unread() + [
+            f"record {record.record_id}"
+            for record in self.line.ledger.records(kinds=["attempt.started"])
+            if record.origin.try_number != ENEMY
+        ]
+
+    def started_unread(self) -> list[str]:
+        """The same without asking the ledger, which may be damaged."""
         found = [str(path) for path in self.line.runs_folder.glob(f"*/attempt-*/{MARK}")]
         found += [f"process {pid}" for n in range(1, 5) for pid in processes_of(self.line.run_uid, n)]
-        return found + list(self.pods())
+        return sorted({*found, *self.pods()} - self.before)
 
     def started(self) -> list[str]:
         """What was started since this ground was made."""
@@ -113,7 +160,7 @@ class Ground:
         """Append a record as a task, or in a person's name."""
         values: dict[str, Any] = {
             "actor": Actor(type="person", name=person) if person else Actor(type="task", name=f"line.{task}"),
-            "origin": Origin(dag_id="line", dag_run_id=self.line.dag_run_id, task_id=task, try_number=77),
+            "origin": Origin(dag_id="line", dag_run_id=self.line.dag_run_id, task_id=task, try_number=ENEMY),
         } | more
         return self.line.ledger.append([
             Draft(stream=self.line.run_uid, kind=kind, payload=payload.to_json(), **values)

@@ -32,6 +32,7 @@ from pretrain_archive.gates.permit_parts import (
     anchor_faults,
     bound_facts,
     bound_faults,
+    identity_faults,
     open_attempt,
     rights_faults,
     signed_over,
@@ -75,27 +76,12 @@ def signature_faults(gate: GateView, *, now: datetime, hours: float, policy: Loa
     faults += [f"stale approval, changed since {decision.person_name} signed: {part}" for part in gate.stale]
     if decision.person_name not in gate.eligible:
         faults.append(f"{decision.person_name} is not entitled to sign")
-    faults += _identity_faults(record, decision, policy.policy.gates)
+    faults += identity_faults(record, decision, policy.policy.gates)
     until = valid_until(record, hours=hours)
     if now > until:
         faults.append(f"the approval expired at {format_time(until)}")
     if gate.policy_changed:
         faults.append(f"the policy {policy.name} changed since the run was opened")
-    return faults
-
-
-def _identity_faults(record: Record, decision: kinds.GateDecision, rules: Gates) -> list[str]:
-    """The person of a decision is the one who wrote its record, with the id that the policy knows."""
-    faults: list[str] = []
-    if (record.actor.type, record.actor.name) != ("person", decision.person_name):
-        faults.append(
-            f"the decision of {decision.person_name} was written by {record.actor.type} {record.actor.name}"
-        )
-    known = rules.user_ids.get(decision.person_name)
-    if known is not None and known != decision.person_id:
-        faults.append(
-            f"{decision.person_name} signed with id {decision.person_id!r}, the policy says {known!r}"
-        )
     return faults
 
 
@@ -225,6 +211,9 @@ def _late(ledger: Ledger, permit: LaunchPermit, now: datetime) -> None:
     """Refuse a token that was kept: what was checked when it was derived may no longer hold."""
     moment = moment_at(ledger, now, after=permit.rests_on)
     faults: list[str] = []
+    named = (permit.token["run_uid"], permit.token["attempt"])
+    if named != (permit.run_uid, permit.attempt):
+        faults.append(f"the token is of run {named[0]} attempt {named[1]}")
     if format_time(moment.counts) > str(permit.token["expires"]):
         faults.append(f"the token expired at {permit.token['expires']}{moment.behind()}")
     if abs(moment.clock - permit.derived_at) > TOKEN_LIVES:

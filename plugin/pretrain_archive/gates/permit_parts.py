@@ -9,7 +9,7 @@ from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.exploration import Scope
-from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.domain.policy import Gates, LoadedPolicy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.source_rights import standings
@@ -98,6 +98,21 @@ def bound_faults(view: RunView, observed: Observed, policy: LoadedPolicy) -> lis
     )
     if used != snapshot.manifest_digest:
         faults.append("an earlier attempt of this run had another snapshot: changed inputs are a new run")
+    return faults
+
+
+def identity_faults(record: Record, decision: kinds.GateDecision, rules: Gates) -> list[str]:
+    """The person of a decision is the one who wrote its record, with the id that the policy knows."""
+    faults: list[str] = []
+    if (record.actor.type, record.actor.name) != ("person", decision.person_name):
+        faults.append(
+            f"the decision of {decision.person_name} was written by {record.actor.type} {record.actor.name}"
+        )
+    known = rules.user_ids.get(decision.person_name)
+    if known is not None and known != decision.person_id:
+        faults.append(
+            f"{decision.person_name} signed with id {decision.person_id!r}, the policy says {known!r}"
+        )
     return faults
 
 
