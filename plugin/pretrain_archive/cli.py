@@ -14,11 +14,13 @@ from typing import Annotated
 import typer
 
 from pretrain_archive.commands import (
+    drill,
     labels,
     launch,
     ledger,
     package,
     quality,
+    resubmit,
     retention,
     run,
     snapshot,
@@ -51,9 +53,11 @@ for name, commands in (
     ("package", package.app),
     ("ledger", ledger.app),
     ("retention", retention.app),
+    ("drill", drill.app),
 ):
     app.add_typer(commands, name=name)
 command(app, "withdraw")(source.withdraw)
+command(run.app, "resubmit")(resubmit.resubmit)
 
 
 def _print_version(asked: bool) -> None:

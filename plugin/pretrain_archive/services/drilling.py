@@ -264,7 +264,7 @@ def _second(one: Drill, first: AttemptEnded) -> None:
     try:
         ended = launch(one.ledger, one.task("launch", 2), one.run_uid, one.bench, hold=one.hold)
     except ArchiveError as error:
-        one.check("rescheduled", False, "a next attempt", str(error))
+        one.check("rescheduled", holds=False, expected="a next attempt", found=str(error))
         return
     view = one.view()
     started = next((s for _, s in view.all(AttemptStarted) if s.attempt == ended.attempt), None)
