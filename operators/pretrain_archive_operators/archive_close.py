@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive_operators.base import ArchiveOperator
+from pretrain_archive_operators.cluster import launch_bench
 from pretrain_archive_operators.links import DossierLink
 
 if TYPE_CHECKING:
@@ -35,15 +36,26 @@ class ArchiveCloseOperator(ArchiveOperator):
 
 
 class TemporaryCleanOperator(ArchiveOperator):
-    """Remove the data that was laid out for the run and record that it is gone; meant as a DAG's teardown."""
+    """Remove the data that was laid out for the run and record that it is gone; meant as a DAG's teardown.
+
+    A job on a cluster that no task follows any more is deleted first, and its attempt gets its end.
+    """
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``bytes_released, paths``."""
         from pretrain_archive.services.closing import clean_temporary  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.launch_settle import settle_removed  # noqa: PLC0415
         from pretrain_archive.services.processing import drop_unfinished  # noqa: PLC0415
         from pretrain_archive.services.snapshotting import drop_left_over  # noqa: PLC0415
         from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
 
+        settle_removed(
+            self.ledger,
+            caller,
+            run_uid,
+            launch_bench(self.store),
+            reason="no task of the DAG run follows it any more",
+        )
         removed = [
             clean_temporary(self.ledger, caller, run_uid, runs_folder()),
             drop_left_over(self.ledger, self.store, caller, run_uid),

@@ -101,6 +101,11 @@ CONF: dict[str, Any] = {
 
 
 def line_policy(steps: str = "", **changes: str) -> LoadedPolicy:
+    """The demo's policy for the project "line": see :func:`line_policy_text`."""
+    return parse_policy(line_policy_text(steps, **changes).encode(), name="line.toml")
+
+
+def line_policy_text(steps: str = "", **changes: str) -> str:
     """The demo's policy for the project "line", without a mixture; ``changes`` replace lines by key.
 
     ``steps`` is TOML that stands in place of the demo's steps of processing.
@@ -111,7 +116,7 @@ def line_policy(steps: str = "", **changes: str) -> LoadedPolicy:
         next((f"{key} = {value}" for key, value in changes.items() if line.startswith(f"{key} = ")), line)
         for line in text.splitlines()
     ]
-    return parse_policy("\n".join(lines).encode(), name="line.toml")
+    return "\n".join(lines)
 
 
 @dataclass

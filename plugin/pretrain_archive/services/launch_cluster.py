@@ -8,12 +8,16 @@ is closed as lost, so that the next attempt takes a new token.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive.compute.recovery import close_lost_attempts
-from pretrain_archive.domain.errors import RefusedError, StillRunningError
+from pretrain_archive.domain.errors import (
+    RefusedError,
+    StillRunningError,
+)
 from pretrain_archive.domain.identity import parse_time
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
@@ -36,8 +40,10 @@ from pretrain_archive.services.recovering import SILENCE, succeeds
 
 if TYPE_CHECKING:
     from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch
+    from pretrain_archive.compute.kubernetes.standing import Job
     from pretrain_archive.compute.spec import JobSpec
 
+REMOVE_SECONDS = 60.0
 RESUME = "PRETRAIN_ARCHIVE_RESUME_FROM"
 
 
@@ -52,14 +58,17 @@ def open_job(view: RunView) -> tuple[Record, JobCreated] | None:
 
 def cluster_launch(
     ledger: Ledger, caller: Caller, view: RunView, bench: Bench, cluster: Kubernetes, *,
-    spec: JobSpec | None = None, intent: Record | None = None,
+    spec: JobSpec | None = None, intent: Record | None = None, log_offset: int = 0,
+    asked_to_end: Callable[[], bool] = lambda: False,
 ) -> KubernetesLaunch:  # fmt: skip
     """The launch of a new attempt, or (without ``spec`` and ``intent``) of the one whose job is on record.
 
     The specification of an adopted job is made again from the ledger: what it was created with stands there.
     """
     from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch  # noqa: PLC0415 (heavy)
+    from pretrain_archive.compute.kubernetes.launch_fence import job_of  # noqa: PLC0415
 
+    created: JobCreated | None = None
     if spec is None or intent is None:
         found = open_job(view)
         if found is None:
@@ -70,10 +79,14 @@ def cluster_launch(
             manifest=data_folder(bench, view.run_uid) / "manifest.jsonl", runs_folder=bench.runs_folder,
             resume=_resumed_from(view, created),
         )  # fmt: skip
-    return KubernetesLaunch(
+    launch = KubernetesLaunch(
         spec, intent=intent, cluster=cluster, api=bench.clusters(cluster), ledger=ledger, actor=caller.actor,
         origin=caller.origin, on_checkpoint=registrar(ledger, caller, view), progress=caller.say,
+        log_offset=log_offset, should_stop=lambda: "the task was asked to end" if asked_to_end() else "",
     )  # fmt: skip
+    if created is not None:
+        launch.job = job_of(created, queued=bool(cluster.queue))
+    return launch
 
 
 def _resumed_from(view: RunView, created: JobCreated) -> Resume | None:
@@ -101,11 +114,15 @@ def _values(node: Any, name: str) -> list[str]:
 
 
 def check_cluster(bench: Bench, cluster: Kubernetes, view: RunView) -> None:
-    """Ask the cluster something small before any work is done: a wrong connection or namespace is named at once."""
-    from pretrain_archive.compute.kubernetes.names import RUN_LABEL, label_value  # noqa: PLC0415 (heavy)
+    """Ask the cluster something small before any work is done: what is wrong with the connection is named at once."""
+    from pretrain_archive.compute.kubernetes.api import KubernetesApi  # noqa: PLC0415 (heavy)
+    from pretrain_archive.compute.kubernetes.api_open import check_reachable  # noqa: PLC0415
+    from pretrain_archive.compute.kubernetes.names import RUN_LABEL, label_value  # noqa: PLC0415
 
-    labels = f"{RUN_LABEL}={label_value(view.run_uid)}"
-    bench.clusters(cluster).list(cluster.object_kind, cluster.namespace, labels=labels)
+    api = bench.clusters(cluster)
+    if isinstance(api, KubernetesApi):
+        check_reachable(api, field="compute.kubernetes.connection", value=cluster.connection)
+    api.list(cluster.object_kind, cluster.namespace, labels=f"{RUN_LABEL}={label_value(view.run_uid)}")
 
 
 def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:
@@ -122,36 +139,54 @@ def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:
 
 
 def close_uncreated(
-    ledger: Ledger, caller: Caller, view: RunView, bench: Bench, cluster: Kubernetes
+    ledger: Ledger, caller: Caller, view: RunView, bench: Bench, cluster: Kubernetes, *, patient: bool = True
 ) -> list[AttemptEnded]:
-    """Close the open attempt that has no job on record; its job, which is suspended, is deleted if it is there.
+    """Close the open attempt that has no job on record, and delete the suspended job that it may have left.
 
-    Another try than the one that consumed the token has to see silence first, as on a machine. Closing comes
-    before deleting: whoever still creates the job finds the attempt ended and deletes it himself.
+    Another try than the one that consumed the token has to see silence first, as on a machine; ``patient`` False
+    is for a run of which no task is left. Closing is refused by the ledger if the job got its record meanwhile; a
+    creator that wakes up after it can never put his job on record, and deletes it himself.
     """
+    from pretrain_archive.compute.kubernetes.removal import remove  # noqa: PLC0415 (heavy)
+
     intent = open_attempt(view)
     if intent is None or open_job(view) is not None:
         return []
     age = datetime.now(UTC) - parse_time(intent.recorded_at)
-    if not succeeds(caller.origin, intent.origin) and age < SILENCE:
+    if patient and not succeeds(caller.origin, intent.origin) and age < SILENCE:
         raise StillRunningError(
             f"attempt {intent.attempt} of run {view.run_uid} was launched moments ago and has no job yet.",
             hint="Wait for its job or its end; nothing was started and nothing was ended.",
         )
+    job, api = _unrecorded_job(view, cluster, intent), bench.clusters(cluster)
+    gone = remove(api, job, seconds=REMOVE_SECONDS)
+    if not gone.verified:
+        raise StillRunningError(
+            f"attempt {intent.attempt} of run {view.run_uid} is not over: {', '.join(gone.left) or job.name} in "
+            f"namespace {job.namespace} did not go.", hint="Look why, then run the task again.",
+        )  # fmt: skip
     closed = close_lost_attempts(
         ledger, view, bench.runs_folder, actor=caller.actor, origin=caller.origin,
         on_checkpoint=registrar(ledger, caller, view),
     )  # fmt: skip
-    remove_uncreated(bench, cluster, view, intent)
+    api.delete(job.kind, job.namespace, job.name)  # made after the look above, by a creator that was cut off
     for attempt in closed:
         caller.say(f"attempt {attempt.attempt} never had a job on record: it is {attempt.state}")
     return closed
 
 
-def remove_uncreated(bench: Bench, cluster: Kubernetes, view: RunView, intent: Record) -> None:
-    """Delete the suspended job that an interrupted launch may have left."""
-    from pretrain_archive.compute.kubernetes.names import job_name  # noqa: PLC0415 (heavy)
+def _unrecorded_job(view: RunView, cluster: Kubernetes, intent: Record) -> Job:
+    """The job that this launch would have created: its name and labels follow from the token."""
+    from pretrain_archive.compute.kubernetes import names  # noqa: PLC0415 (heavy)
+    from pretrain_archive.compute.kubernetes.standing import Job  # noqa: PLC0415
 
-    token = read_payload(intent, LaunchIntended).token_digest
-    name = job_name(view.run_uid, intent.attempt or 0, token)
-    bench.clusters(cluster).delete(cluster.object_kind, cluster.namespace, name)
+    attempt, token = intent.attempt or 0, read_payload(intent, LaunchIntended).token_digest
+    labels = {
+        names.RUN_LABEL: names.label_value(view.run_uid),
+        names.ATTEMPT_LABEL: str(attempt),
+        names.TOKEN_LABEL: names.token_label(token),
+    }
+    return Job(
+        kind=cluster.object_kind, name=names.job_name(view.run_uid, attempt, token), namespace=cluster.namespace,
+        uid=None, labels=labels, members=1, queued=False, has_service=cluster.object_kind == "Job",
+    )  # fmt: skip

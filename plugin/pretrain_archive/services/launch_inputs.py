@@ -115,6 +115,18 @@ def image_faults(view: RunView, policy: Policy, *, pinned: bool = True) -> list[
     return faults
 
 
+def require_image(policy: Policy, *, pinned: bool) -> None:
+    """Refuse a run whose image could be changed under its signature: the earliest place to say so."""
+    cluster = cluster_of(policy)
+    if cluster is not None and (
+        not cluster.image.strip() or (pinned and image_digest(cluster.image) is None)
+    ):
+        raise InputError(
+            "compute.kubernetes.image", cluster.image, "is not pinned by digest",
+            hint="Write it into the policy as name@sha256:…: a tag can be moved after the sign-off.",
+        )  # fmt: skip
+
+
 def config_of(view: RunView) -> ConfigurationDeclared:
     """The configuration that the run is bound to."""
     config = view.latest(ConfigurationDeclared)

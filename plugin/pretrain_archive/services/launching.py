@@ -92,7 +92,7 @@ def begin(
     view = run_of(ledger, caller, run_uid)
     cluster = cluster_of(policy_of(view), target)
     if cluster is not None and open_job(view) is not None:
-        job = cluster_launch(ledger, caller, view, bench, cluster)
+        job = cluster_launch(ledger, caller, view, bench, cluster, asked_to_end=asked_to_end)
         caller.say(f"attempt {job.spec.attempt} has a job on the cluster: it is followed, none is started")
         return Begun(cluster=job, adopted=True)
     if open_attempt(view) is None:
@@ -156,9 +156,11 @@ def _start(
     intent = consume_permit(ledger, permit, target=name, actor=caller.actor, origin=caller.origin)
     ledger.seal()
     if cluster is not None:
-        job = cluster_launch(ledger, caller, view, bench, cluster, spec=spec, intent=intent)
+        job = cluster_launch(
+            ledger, caller, view, bench, cluster, spec=spec, intent=intent, asked_to_end=asked_to_end
+        )
         record = job.create()
-        caller.say(f"job {record.payload['name']} is created in namespace {record.payload['namespace']}")
+        caller.say(f"job {record.payload['name']} is released in namespace {record.payload['namespace']}")
         return Begun(cluster=job)
     local = LocalLaunch(
         spec, intent=intent, ledger=ledger, actor=caller.actor, origin=caller.origin,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.compute.environment import declare_environment
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError, InputError
 from pretrain_archive.domain.exploration import check_exploration
@@ -21,6 +20,7 @@ from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import Code, read_code, resolve_command
+from pretrain_archive.services.launch_inputs import environment_of, program_of, require_image
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +76,11 @@ def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
     policy = host.policies(request.project)
     check_against_policy(request, policy.policy)
     check_exploration(request, policy.policy)
-    train = resolve_command(request.train_command, field="train_command")
+    require_image(policy.policy, pinned=request.scope != "exploration")
+    train, code = program_of(policy.policy, request.train_command, field="train_command")
     evaluate = resolve_command(request.evaluate_command, field="evaluate_command")
-    code, evaluator = read_code(train), read_code(evaluate)
-    environment = declare_environment(train, policy.policy.environment.allowed_variables, code.folder)
+    evaluator = read_code(evaluate)
+    environment = environment_of(policy.policy, train, code)
     return _Plan(
         request=request, policy=policy, code=code, train=train, evaluator=evaluator, evaluate=evaluate,
         environment=environment,
