@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.integration.kubernetes.playground import Run
 
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
 from pretrain_archive.ledger.factory import open_ledger
-from tests.fakes.cluster import FakeCluster
-from tests.integration.kubernetes.playground import Run
 
 
 @pytest.fixture

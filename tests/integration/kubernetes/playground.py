@@ -94,7 +94,8 @@ class Run:
         return Kubernetes(**(values | changes))
 
     def launch(
-        self, spec: JobSpec | None = None, *, cluster: Kubernetes | None = None, task: Origin | None = None, **options: Any
+        self, spec: JobSpec | None = None, *, cluster: Kubernetes | None = None, task: Origin | None = None,
+        **options: Any,
     ) -> KubernetesLaunch:  # fmt: skip
         """A launch of an attempt: a new object, as another process would make one."""
         spec = spec or self.spec()

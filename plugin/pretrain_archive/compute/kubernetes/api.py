@@ -18,11 +18,13 @@ from pretrain_archive.compute.kubernetes.api_errors import Answer, Call, passes,
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError
 
 if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+    from kubernetes.client import ApiClient  # type: ignore[import-untyped]
 
 log = logging.getLogger(__name__)
 
 Object = dict[str, Any]
+Objects = list[Object]
+Query = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class ClusterApi(Protocol):
     def read(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object, None if there is none."""
 
-    def list(self, kind: str, namespace: str, *, labels: str = "", fields: str = "") -> list[Object]:
+    def list(self, kind: str, namespace: str, *, labels: str = "", fields: str = "") -> Objects:
         """Objects that both selectors match; none where the cluster does not know the kind."""
 
     def patch(self, kind: str, namespace: str, name: str, patch: Mapping[str, Any]) -> Object | None:
@@ -142,11 +144,11 @@ class KubernetesApi:
         answer = self._ask(call, "GET", PLACES[kind].path(namespace, name))
         return None if answer.absent else self._object(call, answer)
 
-    def list(self, kind: str, namespace: str, *, labels: str = "", fields: str = "") -> list[Object]:
+    def list(self, kind: str, namespace: str, *, labels: str = "", fields: str = "") -> Objects:
         """See :class:`ClusterApi`."""
         call = Call("list", kind, namespace)
         query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
-        found: list[Object] = []
+        found: Objects = []
         mark, again = "", True
         while True:
             asked = [(key, value) for key, value in (*query.items(), ("continue", mark)) if value]
@@ -199,7 +201,7 @@ class KubernetesApi:
     # -- one call ------------------------------------------------------------------------------------
 
     def _ask(
-        self, call: Call, method: str, path: str, *, query: list[tuple[str, str]] | None = None,
+        self, call: Call, method: str, path: str, *, query: Query | None = None,
         body: Object | None = None, content: str = "application/json",
     ) -> Answer:  # fmt: skip
         """Ask until there is an answer that waiting does not change."""
@@ -219,7 +221,7 @@ class KubernetesApi:
             self._sleep(pause)
 
     def _once(
-        self, method: str, path: str, query: list[tuple[str, str]], body: Object | None, content: str
+        self, method: str, path: str, query: Query, body: Object | None, content: str
     ) -> Answer:
         from kubernetes.client import ApiException  # noqa: PLC0415 (heavy)
         from urllib3.exceptions import HTTPError  # noqa: PLC0415

@@ -81,8 +81,10 @@ def unavailable(call: Call, answer: Answer, host: str, tries: int) -> ClusterUna
 
 def refusal(call: Call, answer: Answer, host: str) -> ArchiveError:
     """The error that tells a person what to mend."""
-    namespace = "compute.kubernetes.namespace"
-    said = answer.message.rstrip(".")
+    return _connection(answer, host) or _request(call, answer)
+
+
+def _connection(answer: Answer, host: str) -> ArchiveError | None:
     match answer.status:
         case 0:
             return InputError(
@@ -94,6 +96,13 @@ def refusal(call: Call, answer: Answer, host: str) -> ArchiveError:
                 "connection", host, "the cluster does not accept these credentials",
                 hint="Renew the token or certificate of the connection or kubeconfig.",
             )  # fmt: skip
+    return None
+
+
+def _request(call: Call, answer: Answer) -> ArchiveError:
+    namespace = "compute.kubernetes.namespace"
+    said = answer.message.rstrip(".")
+    match answer.status:
         case 403 if "exceeded quota" in said:
             return RefusedError(
                 f"the cluster does not take {call.kind} {call.name}", reasons=(said,),

@@ -20,7 +20,7 @@ def open_kubeconfig(path: Path | None = None, *, context: str | None = None, **o
     context, a host that cannot be reached and a certificate that is not trusted. ``options`` are those of
     :class:`KubernetesApi`.
     """
-    from kubernetes import client, config  # noqa: PLC0415 (heavy)
+    from kubernetes import client, config  # type: ignore[import-untyped]  # noqa: PLC0415 (heavy)
 
     chosen = path or _default()
     _check_file(chosen)

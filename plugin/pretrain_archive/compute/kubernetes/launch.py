@@ -265,7 +265,7 @@ class KubernetesLaunch:
         why = self.killed or standing.why or "the attempt is over"
         removal = remove(
             self.api, job, seconds=self.absence_seconds, sleep=self.sleep,
-            on_pods=lambda pods: self.watch.observe(pods, at=self.clock()),
+            on_pods=lambda pods: self.watch.observe(pods, at=self.clock(), removing=True),
         )  # fmt: skip
         self.facts.remove(JobRemoved(
             attempt=self.spec.attempt, name=job.name, namespace=job.namespace, reason=why[:2000],

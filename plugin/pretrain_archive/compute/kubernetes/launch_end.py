@@ -61,13 +61,15 @@ def judge(outcome: Outcome, standing: Standing, *, killed: str) -> Ending:
         return _gone(outcome, verdict)
     if verdict is None or not verdict.terminal:
         return _ended(outcome, "interrupted", "it was ended while its job was running", "interrupted")
-    if verdict.succeeded:
-        if outcome.state == "completed":
-            why = f"{outcome.reason}; {verdict.reason}"
-            return Ending(outcome=replace(outcome, reason=why), exit_class="completed", counted=True)
-        why = f"{outcome.reason}, although {verdict.reason}"
-        return Ending(outcome=replace(outcome, reason=why), exit_class="unknown", counted=True)
-    return _failed(outcome, verdict)
+    return _succeeded(outcome, verdict) if verdict.succeeded else _failed(outcome, verdict)
+
+
+def _succeeded(outcome: Outcome, verdict: JobVerdict) -> Ending:
+    """The job is Complete: what the evidence says decides."""
+    done = outcome.state == "completed"
+    why = f"{outcome.reason}; {verdict.reason}" if done else f"{outcome.reason}, although {verdict.reason}"
+    name: ExitClass = "completed" if done else "unknown"
+    return Ending(outcome=replace(outcome, reason=why), exit_class=name, counted=True)
 
 
 def _gone(outcome: Outcome, verdict: JobVerdict | None) -> Ending:

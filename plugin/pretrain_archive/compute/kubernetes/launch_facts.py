@@ -7,7 +7,7 @@ the other takes what was written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from pretrain_archive.domain.kinds import (
     WaitObserved,
     read_payload,
 )
+from pretrain_archive.domain.kinds.cluster import ExitClass
 from pretrain_archive.domain.records import Record
 
 KINDS = ("member.observed", "wait.observed", "attempt.started", "job.removed", "attempt.ended")
@@ -80,6 +81,24 @@ class Facts:
             if self._append(f"member/{member.worker}", member):
                 changed.append(member)
         return changed
+
+    def vanished(
+        self, present: Collection[str], *, at: datetime, exit_class: ExitClass
+    ) -> list[MemberObserved]:
+        """Record the members whose pod is no longer there and whose end nobody saw, and return them.
+
+        ``ended_at`` is then the moment at which they were missed: they were gone by that time.
+        """
+        moment = format_time(at)
+        missed = [
+            member.model_copy(update={
+                "phase": "Deleted", "at": moment, "ended_at": moment, "exit_class": exit_class,
+                "reason": "the pod is gone, its end was not seen", "replaces": None,
+            })
+            for member in self.newest
+            if member.exit_class is None and member.uid not in present
+        ]  # fmt: skip
+        return [member for member in missed if self._append(f"member/{member.worker}", member)]
 
     def newest_of(self, member: MemberObserved) -> MemberObserved | None:
         """What was recorded last of the same pod."""
@@ -191,8 +210,9 @@ def allocated_at(pod: Mapping[str, Any]) -> str | None:
 
 
 def started_payload(
-    members: Sequence[MemberObserved], *, requested: Mapping[str, Any], environments: Mapping[int, Mapping[str, Any] | None],
-    attempt: int, resume_from: str | None, resume_step: int | None,
+    members: Sequence[MemberObserved], *, requested: Mapping[str, Any],
+    environments: Mapping[int, Mapping[str, Any] | None], attempt: int, resume_from: str | None,
+    resume_step: int | None,
 ) -> AttemptStarted:  # fmt: skip
     """What was asked for and what is there, side by side; the probe inside a worker names devices, else the pod."""
     devices = {

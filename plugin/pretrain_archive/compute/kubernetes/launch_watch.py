@@ -23,6 +23,7 @@ from pretrain_archive.compute.stops import first_stop, rules_of, state_of
 from pretrain_archive.domain.errors import ClusterUnavailableError
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.kinds import MemberObserved, StopFired
+from pretrain_archive.domain.kinds.cluster import ExitClass
 from pretrain_archive.domain.policy_compute import Kubernetes
 
 log = logging.getLogger(__name__)
@@ -118,11 +119,16 @@ class Watch:
 
     # -- facts -----------------------------------------------------------------------------------------
 
-    def observe(self, pods: Sequence[Object], *, at: datetime, events: Sequence[Object] = ()) -> None:
-        """Write down the members that changed."""
+    def observe(
+        self, pods: Sequence[Object], *, at: datetime, events: Sequence[Object] = (), removing: bool = False
+    ) -> None:
+        """Write down the members that changed, and those that are gone; ``removing`` says that this was wanted."""
         self.pods = list(pods)
+        present = {str(pod["metadata"].get("uid")) for pod in pods}
+        gone: ExitClass = "interrupted" if removing else "requeued" if self.suspended else "unknown"
+        missed = self.facts.vanished(present, at=at, exit_class=gone)
         fresh = [self._member(pod, at=at, events=events) for pod in sorted(pods, key=_age)]
-        for member in self.facts.observe(fresh):
+        for member in [*missed, *self.facts.observe(fresh)]:
             self.progress(_told(member))
 
     def _member(self, pod: Object, *, at: datetime, events: Sequence[Object]) -> MemberObserved:
@@ -142,7 +148,8 @@ class Watch:
     def _last_of(self, pod: Object) -> bool:
         """Whether the worker's newest pod: what its wrapper wrote last is of no other one."""
         same = [other for other in self.pods if worker_of(other) == worker_of(pod)]
-        return max(same, key=_age)["metadata"].get("uid") == pod["metadata"].get("uid")
+        newest = max(same, key=_age)
+        return bool(newest["metadata"].get("uid") == pod["metadata"].get("uid"))
 
     def _waits(self, shown: Look) -> Wait | None:
         if shown.job is None:
