@@ -51,6 +51,7 @@ class StatusReader:
             case "environment":
                 self._environment(line.position, data, at)
             case "program_started":
+                self._begin("program_started", line.position, at)
                 self.mine.program = data
             case "heartbeat":
                 self._heartbeat(line.position, data, at)
@@ -68,12 +69,14 @@ class StatusReader:
         named = {**data, "worker": self.worker} if self.worker else data
         self.outbox.event(self.source, position, name, named, at=at, step=self.seen.last_step)
 
+    def _begin(self, line: str, position: int, at: str | None) -> None:
+        if self.mine.begin(line) and self.mine.starts > 1:
+            self._event(position, "worker_restarted", {"start": self.mine.starts}, at)
+
     def _environment(self, position: int, data: Mapping[str, Any], at: str | None) -> None:
         moment = data.get("moment") if data.get("moment") in _MOMENTS else "start"
         if moment != "end":
-            self.mine.start_anew()
-            if self.mine.starts > 1:
-                self._event(position, "worker_restarted", {"start": self.mine.starts}, at)
+            self._begin("environment", position, at)
         environment = environment_of(data.get("environment") or {})
         found = compare_environments(self.declared, environment) if self.declared is not None else []
         self.mine.differences = [difference.to_dict() for difference in found]

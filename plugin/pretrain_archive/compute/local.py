@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 FINAL_SECONDS = 15.0
 _ENVIRONMENT_SECONDS = 30.0
+_OWN_END_SECONDS = 15.0
 Progress = Callable[[str], None]
 ShouldStop = Callable[[], str]
 
@@ -54,6 +56,7 @@ class LocalLaunch:
         self.killed = ""
         self.fired: StopFired | None = None
         self.begin = self.progress_at = 0.0
+        self.own_end = math.inf  # by when a wrapper that stopped the job itself must have ended
         self.failing_since: float | None = None
         self.started = False
         self.pending: list[Draft] = []
@@ -164,8 +167,11 @@ class LocalLaunch:
                 log.warning("evidence cannot be written now, trying again: %s", error)
 
     def _check(self, ingest: Ingest) -> None:
-        self.fired = self.fired or ingest.seen.fired  # the wrapper judges too, and may be first
+        if self.fired is None and ingest.seen.fired is not None:  # the wrapper judges too, and was first
+            self.fired, self.own_end = ingest.seen.fired, self._seconds() + _OWN_END_SECONDS
         if self.fired or self.killed:
+            if self._seconds() > self.own_end:
+                self.process.ask()
             return
         seen = ingest.seen
         state = state_of(

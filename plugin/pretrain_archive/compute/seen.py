@@ -61,6 +61,7 @@ class WorkerSeen:
     ended: Mapping[str, Any] | None = None
     problem: str = ""
     starts: int = 0
+    said: set[str] = field(default_factory=set)
     last_heartbeat: float | None = None
     first_at: datetime | None = None
     last_at: datetime | None = None
@@ -68,7 +69,18 @@ class WorkerSeen:
     def start_anew(self) -> None:
         """Its wrapper was started (again): what ended before is no end of the attempt."""
         self.starts += 1
-        self.ended, self.problem = None, ""
+        self.ended, self.problem, self.said = None, "", set()
+
+    def begin(self, line: str) -> bool:
+        """A first line (``environment`` or ``program_started``) came; True if it begins another start.
+
+        Each of them comes once a start, in either order: a slow probe is heard after the program was started.
+        """
+        anew = self.starts == 0 or self.ended is not None or line in self.said
+        if anew:
+            self.start_anew()
+        self.said.add(line)
+        return anew
 
     def heard(self, at: object) -> None:
         """The wrapper wrote a line at this time."""

@@ -186,7 +186,8 @@ class Probing:
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.process.returncode = 0  # reaped by Wrapper.reap(), not by subprocess
-        self.groups.append(self.process.pid)
+        self.group = self.process.pid
+        self.groups.append(self.group)
 
     def poll(self, seconds: float) -> bool:
         """Read what it printed, waiting so long at most; True once the facts (or the lack of them) are known."""
@@ -238,18 +239,18 @@ class Probing:
 
     def cancel(self, problem: str) -> None:
         """Give up: end the probe with everything it asked."""
-        if self.facts is not None:
+        if self.facts is not None or self.process is None:
             return
         self.sweep()
-        if self.process is not None and self.process.stdout is not None:
+        if self.process.stdout is not None:
             self.process.stdout.close()
         self.done(problem)
 
     def sweep(self) -> None:
         """End what is left of it: tools that hang."""
         try:
-            os.killpg(self.groups[-1], signal.SIGKILL)
-        except (OSError, IndexError):
+            os.killpg(self.group, signal.SIGKILL)
+        except OSError:
             pass
 
     def done(self, problem: str) -> None:
@@ -504,6 +505,7 @@ class Wrapper:
         self.parent = options.parent or os.getppid()
         self.stopping = ""
         self.asked_at = 0.0
+        self.pressed = False
         self.alone = False  # the program ended by itself, nobody asked
         self.ending = False
         self.program = 0
@@ -524,11 +526,13 @@ class Wrapper:
         interpreter = interpreter_of(self.command)
         again = self.status.again
         self.probe("resume" if again else self.options.moment, interpreter)
-        if self.allowed() and not self.stopping:
-            self.environment(START_SECONDS)
-            if not self.stopping and self.start():
-                self.watch(wakeup)
-                self.settle()
+        problem = self.refusal()
+        self.environment(START_SECONDS)
+        if problem:
+            self.status.write("not_started", problem=problem)
+        elif not self.stopping and self.start():
+            self.watch(wakeup)
+            self.settle()
         if self.probing and self.code is None:
             self.environment(END_SECONDS, last=True)
         if self.code is not None and self.stopping in {"", "stop_rule", "deadline"}:
@@ -555,8 +559,8 @@ class Wrapper:
             return 143 if self.stopping else 127
         return 128 - code if code < 0 else (code or (1 if self.hidden else 0))
 
-    def allowed(self) -> bool:
-        """Whether the launch token lasts and the code is the signed one; if not, the status says why."""
+    def refusal(self) -> str:
+        """Why nothing may be started: the launch token is over, or the code is not the signed one; else empty."""
         problem = over(self.options.not_after)
         if not problem and self.options.expect:
             try:
@@ -568,9 +572,7 @@ class Wrapper:
             if found:
                 problem = "the code is not the signed one: " + ", ".join(found[:20])
                 problem += " and %d more" % (len(found) - 20) if len(found) > 20 else ""
-        if problem:
-            self.status.write("not_started", problem=problem)
-        return not problem
+        return problem
 
     def listen(self) -> int:
         """Follow the parent and turn signals into wake-ups; return the file descriptor to wait on."""
@@ -589,7 +591,8 @@ class Wrapper:
         return reader
 
     def asked(self, number: int, _frame: Any) -> None:
-        """A signal asks for the end."""
+        """A signal asks for the end, or for haste where that had begun."""
+        self.pressed = True
         if not self.stopping:
             self.asked_at = time.monotonic()
             self.stopping = "parent_lost" if os.getppid() != self.parent else "signal"
@@ -619,7 +622,7 @@ class Wrapper:
             return
         while not probing.poll(min(0.1, max(0.0, end - time.monotonic()))):
             self.check_limits()
-            if time.monotonic() >= end or self.stopping in {"signal", "parent_lost"}:
+            if time.monotonic() >= end or self.pressed or self.stopping == "parent_lost":
                 if not last:
                     return
                 probing.hurry()
@@ -915,7 +918,12 @@ def main(argv: List[str]) -> int:
         parser.error("-- COMMAND is needed")
     if options.stop is not None and not isinstance(options.stop, dict):
         parser.error("--stop must be a JSON object")
-    return Wrapper(options, command).run()
+    try:
+        wrapper = Wrapper(options, command)
+    except OSError as error:
+        sys.stderr.write("wrapper.py: nothing was started: %s\n" % error)
+        return 2
+    return wrapper.run()
 
 
 if __name__ == "__main__":
