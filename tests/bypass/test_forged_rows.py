@@ -163,8 +163,8 @@ def insert(**changes: Any) -> Forge:
         row = dict(zip(names, session.one(
             f"SELECT {', '.join(names)} FROM {RECORD} WHERE position = ?", (position,)
         ) or (), strict=True))  # fmt: skip
-        last = session.one(f"SELECT max(position) FROM {RECORD}")  # noqa: S608
-        head = session.one(f"SELECT max(sequence) FROM {RECORD} WHERE stream = ?", (row["stream"],))  # noqa: S608
+        last = session.one(f"SELECT max(position) FROM {RECORD}")
+        head = session.one(f"SELECT max(sequence) FROM {RECORD} WHERE stream = ?", (row["stream"],))
         assert head is not None
         assert last is not None
         body = json.loads(stored) | {"record_id": "rec_forged", "sequence": head[0] + 1}
