@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 
 from pretrain_archive.commands import (
+    changes,
+    cost,
     drill,
     labels,
     launch,
@@ -51,12 +53,14 @@ for name, commands in (
     ("run", run.app),
     ("launch", launch.app),
     ("package", package.app),
+    ("cost", cost.app),
     ("ledger", ledger.app),
     ("retention", retention.app),
     ("drill", drill.app),
 ):
     app.add_typer(commands, name=name)
 command(app, "withdraw")(source.withdraw)
+command(run.app, "change")(changes.change)
 command(run.app, "resubmit")(resubmit.resubmit)
 
 
