@@ -114,6 +114,13 @@ class KubernetesLaunch:
         ``ClusterUnavailableError`` or ``LedgerUnavailableError`` nothing runs that is not on record.
         """
         if (known := recorded_job(self.writer)) is not None:
+            self.facts.reload()
+            if self.facts.ended is not None:
+                raise RefusedError(
+                    f"no job was started: attempt {self.spec.attempt} has ended",
+                    reasons=(self.facts.ended.reason,),
+                    hint="A launch token starts one job once; consume a new one for the next attempt.",
+                )
             return self.adopt(known)
         check_intent(self.spec, self.intent, self.writer.ledger)
         intended = read_payload(self.intent, LaunchIntended)
@@ -124,6 +131,8 @@ class KubernetesLaunch:
             lay_out(self.spec)
             job = create_suspended(self.api, objects)
         except (InputError, RefusedError) as error:
+            if (known := recorded_job(self.writer)) is not None:  # another launcher of this token was first
+                return self.adopt(known)
             self._close_unborn(error)
             raise
         try:
@@ -144,6 +153,7 @@ class KubernetesLaunch:
         if record.attempt != self.spec.attempt or record.stream != self.spec.run_uid:
             raise RefusedError(f"job {created.name} belongs to {record.stream} attempt {record.attempt}")
         self.record, self.job = record, job_of(created, queued=bool(self.cluster.queue))
+        self.facts.reload()
         if self.facts.ended is None and not self.killed and not self.should_stop():
             release(self.api, self.job, release_patch(self.cluster))
         return record
