@@ -153,3 +153,15 @@ def release_patch(cluster: Kubernetes) -> dict[str, Any]:
     if cluster.queue:
         return {"metadata": {"labels": {QUEUE_LABEL: cluster.queue}}}
     return {"spec": {"suspend": False}}
+
+
+def freed(created: Mapping[str, Any]) -> str:
+    """Why a job that was just created is not held back, empty if it is.
+
+    A webhook of the cluster may change what is created: Kueue can put every job of a namespace into the queue
+    ``default``, and would then lift the suspension before the job is on record.
+    """
+    if (created.get("spec") or {}).get("suspend") is not True:
+        return "the cluster made it without its suspension"
+    queue = ((created.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
+    return f"the cluster put it into the queue {queue}" if queue else ""

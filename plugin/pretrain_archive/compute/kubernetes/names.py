@@ -18,6 +18,8 @@ TOKEN_LABEL = "pretrain-archive/token"  # noqa: S105 (a label's name)
 SCOPE_LABEL = "pretrain-archive/scope"
 
 LONGEST = 63
+MOST_MEMBERS = 4096
+"""As many indices as the wrapper takes."""
 TRAIN_JOB_TAIL = len("-node-0--") + 5
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
 
@@ -36,7 +38,9 @@ def pod_hostname(name: str, index: int) -> str:
 
 
 def check_lengths(name: str, *, nodes: int, train_job: bool) -> None:
-    """Raise ``InputError`` if a pod of this job would have no legal name."""
+    """Raise ``InputError`` if a pod of this job would have no legal name or no index."""
+    if nodes > MOST_MEMBERS:
+        raise InputError("nodes", nodes, f"at most {MOST_MEMBERS} are possible", hint="Ask for fewer nodes.")
     last = nodes - 1
     longest = len(name) + TRAIN_JOB_TAIL + len(str(last)) if train_job else len(pod_hostname(name, last))
     if longest > LONGEST:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.compute.kubernetes.objects import IMAGE, RUN, TOKEN, cluster, spec
 
-from pretrain_archive.compute.kubernetes.manifest import JobObjects, build_files, build_objects
+from pretrain_archive.compute.kubernetes.manifest import JobObjects, build_files, build_objects, freed
 from pretrain_archive.compute.spec import build_process
 from pretrain_archive.domain.errors import InputError
 
@@ -406,3 +406,26 @@ def test_seconds_are_whole_and_positive():
     found = build(minutes=0.001, spent_seconds=1e9, on={"start_minutes": 0.01}).job["spec"]
 
     assert found["activeDeadlineSeconds"] == math.ceil(60 + 0.6)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        pytest.param({}, "", id="as it was asked for"),
+        pytest.param(
+            {"spec": {"suspend": False}}, "without its suspension", id="webhook lifts the suspension"
+        ),
+        pytest.param({"spec": {}}, "without its suspension", id="field dropped"),
+        pytest.param(
+            {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "default"}}},
+            "queue default",
+            id="default queue",
+        ),
+    ],
+)
+def test_a_job_that_the_cluster_set_free(change: dict[str, Any], found: str):
+    """What a webhook made of a job is seen in the answer to its creation."""
+    told = freed({**build(on={"queue": "research"}).job, **change})
+
+    assert found in told
+    assert bool(found) == bool(told)

@@ -76,3 +76,5 @@ def test_a_name_that_cannot_be_is_refused():
     with pytest.raises(InputError, match=r"nodes: .*64 characters"):
         check_lengths("p" * 61, nodes=11, train_job=False)
     check_lengths("p" * 61, nodes=10, train_job=False)
+    with pytest.raises(InputError, match=r"nodes: at most 4096"):
+        check_lengths("p", nodes=4097, train_job=False)
