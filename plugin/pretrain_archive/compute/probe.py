@@ -163,7 +163,6 @@ STRINGS = {
     "librccl": rb"RCCL version (\d+\.\d+\.\d+[^\s\0]{0,20})",
     "libc": rb"GNU C Library [^\n\0]{0,80} version (\d+\.\d+)",
     "libmpi": rb"Open MPI v(\d+\.\d+\.\d+)",
-    "libcudart": rb"CUDART_(\d+\.\d+\.\d+)",
 }
 """What a library says of itself in its constants: its file's name often has the first number only."""
 
@@ -200,12 +199,14 @@ def scan(path: str, pattern: bytes) -> Optional[str]:
 # -- devices -------------------------------------------------------------------------------------------
 
 
-def nvidia_devices() -> List[Facts]:
-    """Accelerators that nvidia-smi names."""
+def nvidia_devices() -> Optional[List[Facts]]:
+    """Accelerators that nvidia-smi names; None if it fails: a broken driver is not a machine without any."""
     keys = ("index", "uuid", "name", "driver", "memory_mib", "bus")
     query = "--query-gpu=index,uuid,name,driver_version,memory.total,pci.bus_id"
+    text = run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    if text is None:
+        return None
     found = []
-    text = run_text(["nvidia-smi", query, "--format=csv,noheader,nounits"]) or ""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         if 5 <= len(cells) <= 6:
@@ -216,11 +217,14 @@ def nvidia_devices() -> List[Facts]:
     return found
 
 
-def npu_devices() -> List[Facts]:
+def npu_devices() -> Optional[List[Facts]]:
     """Accelerators that npu-smi names: the mapping of chips, with what the table of ``npu-smi info`` adds."""
+    text = run_text(["npu-smi", "info", "-m"])
+    if text is None:
+        return None
     table = npu_table(run_text(["npu-smi", "info"]) or "")
     found = []
-    for line in (run_text(["npu-smi", "info", "-m"]) or "").splitlines():
+    for line in text.splitlines():
         match = re.match(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S.*?)\s*$", line)
         if match:
             device = {

@@ -12,7 +12,12 @@ from typing import Any
 
 import pytest
 
-from pretrain_archive.compute.environment import compare_environments, declare_environment
+from pretrain_archive.compute.environment import (
+    allocated_of,
+    blocking_drift,
+    compare_environments,
+    declare_environment,
+)
 from pretrain_archive.compute.spec import PROBE, WRAPPER
 from pretrain_archive.compute.wrapper import interpreter_of
 from pretrain_archive.domain.errors import InputError
@@ -27,6 +32,16 @@ BASE: dict[str, Any] = {
     "accelerators": [{"name": "H100", "driver": "550", "uuid": "u1", "memory_mib": "80000"}],
     "variables": {"LANG": "C"},
     "image": "train@sha256:1",
+    "container": {"os": "Ubuntu 22.04", "id": "a"},
+    "limits": {"cpus": 8, "memory_bytes": "unlimited"},
+    "stack": {"driver": "550", "cuda": "12.4", "nccl": "2.21.5", "cann": None, "hccl": None},
+    "topology": {
+        "numa": [{"name": "node0", "cpus": "0-7"}],
+        "links": {"GPU0": {"GPU1": "NV18"}},
+        "infiniband": [{"name": "mlx5_0/1", "rate": "400 Gb/sec"}],
+        "network": [{"name": "eth0", "speed_mbps": 25000}],
+    },
+    "libraries": {"libnccl": "2.21.5", "libz": "1"},
     "memory_bytes": 1,
     "node": "n1",
 }
@@ -68,6 +83,22 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         pytest.param("variables.LANG", "de", "variables.LANG", "warning", id="a variable"),
         pytest.param("packages", None, "packages", "warning", id="packages unrecorded"),
         pytest.param("node", "n2", "node", "info", id="another node"),
+        pytest.param("container.os", "Ubuntu 24.04", "container.os", "warning", id="another base image"),
+        pytest.param("limits.cpus", 4, "limits.cpus", "info", id="fewer CPUs allowed"),
+        pytest.param("stack.nccl", "2.20.5", "stack.nccl", "blocking", id="another NCCL"),
+        pytest.param("stack.nccl", None, "stack.nccl", "warning", id="NCCL unrecorded now"),
+        pytest.param("stack.cann", "8.0", "stack.cann", "info", id="CANN unrecorded before"),
+        pytest.param("stack.driver", "560", "stack.driver", "warning", id="another driver of the machine"),
+        pytest.param(
+            "topology.links", {"GPU0": {"GPU1": "SYS"}}, "topology.links.GPU0", "warning", id="links"
+        ),
+        pytest.param("topology.infiniband", [], "topology.infiniband", "warning", id="no fabric"),
+        pytest.param("topology.network", [], "topology.network", "info", id="other interfaces"),
+        pytest.param(
+            "libraries.libnccl", "2.20.5", "libraries.libnccl", "blocking", id="another NCCL loaded"
+        ),
+        pytest.param("git.diff_digest", "sha256:1", "git.diff_digest", "info", id="an edit, none before"),
+        pytest.param("accelerators", None, "accelerators.count", "warning", id="accelerators unrecorded now"),
     ],
 )
 def test_a_difference_is_named_and_graded(path: str, value: Any, field: str, grade: str) -> None:
@@ -76,6 +107,70 @@ def test_a_difference_is_named_and_graded(path: str, value: Any, field: str, gra
 
     assert (field, grade) in [(d.field, d.grade) for d in found]
     assert found[0].grade == min((d.grade for d in found), key=("blocking", "warning", "info").index)
+
+
+def test_what_only_an_image_declares_breaks_nothing() -> None:
+    """Everything that nobody declared is info at most; the image itself still blocks."""
+    found = compare_environments({"image": "train@sha256:1"}, {**BASE, "image": "train@sha256:2"})
+
+    assert ("image", "blocking") == (found[0].field, found[0].grade)
+    assert {"info"} == {difference.grade for difference in found[1:]}
+    assert ("image",) == blocking_drift(found)
+    assert ("image",) == blocking_drift([difference.to_dict() for difference in found])
+
+
+def test_an_earlier_release_did_not_look_at_everything() -> None:
+    """A declaration without the newer groups does not differ in them."""
+    old = {
+        name: value
+        for name, value in BASE.items()
+        if name not in {"container", "limits", "stack", "topology"}
+    }
+
+    assert [] == compare_environments(old, BASE)
+
+
+def test_every_difference_has_a_reason() -> None:
+    """A person reads why it matters."""
+    other = {
+        "node": "n2",
+        "python": {"version": "2.7"},
+        "packages": {"torch": "1", "x": "1"},
+        "variables": {"A": "1"},
+    }
+    found = compare_environments(BASE, other)
+
+    assert 15 < len(found)
+    assert all(difference.reason for difference in found)
+    assert all(difference.to_dict()["reason"] for difference in found)
+
+
+@pytest.mark.requirement("R073")
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, (1, ["u1"], 8, 1), id="all of the machine"),
+        pytest.param({"limits": {"cpus": 2.5, "memory_bytes": 1}}, (1, ["u1"], 2.5, 1), id="a part of it"),
+        pytest.param(
+            {"limits": {"cpus": 64, "memory_bytes": 9}}, (1, ["u1"], 8, 1), id="a limit above the machine"
+        ),
+        pytest.param({"accelerators": None}, (None, None, 8, 1), id="accelerators unrecorded"),
+        pytest.param({"cpu": None, "limits": None}, (1, ["u1"], None, 1), id="CPU unrecorded"),
+    ],
+)
+def test_what_was_allocated(changes: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    """Devices, CPUs and memory that the worker really has; nothing is guessed."""
+    assert expected == tuple(allocated_of({**BASE, **changes}).values())
+
+
+def test_the_declared_environment_lasts(tmp_path: Path) -> None:
+    """Its digest is compared at the launch: what another process of the same machine has otherwise stays out."""
+    declared = declare_environment(sys.executable, (), tmp_path).environment
+
+    assert {"os"} == set(declared["container"])
+    assert {"numa", "links"} == set(declared["topology"])
+    assert "limits" not in declared
+    assert declared["stack"].keys() >= {"driver", "cuda", "nccl", "cann", "hccl"}
 
 
 def test_equal_environments_do_not_differ() -> None:
