@@ -123,6 +123,11 @@ def keep_stop(folder: Path, fired: StopFired) -> None:
         log.warning("the stop rule cannot be kept beside the attempt: %s", error)
 
 
+def kept_stop(folder: Path) -> StopFired | None:
+    """What :func:`keep_stop` kept, None if there is nothing that can be read."""
+    return _fired(folder)
+
+
 def _fired(folder: Path) -> StopFired | None:
     """The stop rule that had fired and perhaps could not be written to the ledger."""
     try:

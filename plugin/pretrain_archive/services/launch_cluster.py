@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pretrain_archive.compute.recovery import close_lost_attempts
+from pretrain_archive.compute.recovery import close_lost_attempts, kept_stop
 from pretrain_archive.domain.errors import (
     RefusedError,
     StillRunningError,
@@ -86,6 +86,7 @@ def cluster_launch(
     )  # fmt: skip
     if created is not None:
         launch.job = job_of(created, queued=bool(cluster.queue))
+        launch.watch.fired = kept_stop(spec.work_folder)  # by a visitor who could not write it down
     return launch
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from tests.fakes.cluster import FakeCluster
 from tests.integration.kubernetes.cluster_line import (
     NAMESPACE,
@@ -18,6 +20,7 @@ from tests.integration.kubernetes.cluster_line import (
 from tests.support.main_line import Line
 
 from pretrain_archive.domain import kinds
+from pretrain_archive_operators import TemporaryCleanOperator
 from pretrain_archive_operators.launch_trigger import LaunchTrigger
 
 
@@ -51,10 +54,154 @@ def test_deferred_to_completion(cluster: FakeCluster, line: Line) -> None:
     assert {"attempt": 1, "state": "completed", "last_step": 40, "last_checkpoint_step": 40} == {
         name: result[name] for name in ("attempt", "state", "last_step", "last_checkpoint_step")
     }
-    assert task.news[-1] == "ended"
+    assert task.news[-1] in {"ended", "members"}  # the pod's end is seen before the job's, or with it
     assert [(1, "completed")] == task.ends()
     assert task.jobs() == cluster.ever("jobs")
     assert len(cluster.started) == 1
     assert [True] == [gone.verified_absent for gone in task.removed()]
     assert not cluster.list("pods", NAMESPACE)
-    assert any("waiting" in line for line in line.said) or line.view().latest(kinds.AttemptStarted)
+
+
+def running(task: Task, cluster: FakeCluster) -> LaunchTrigger:
+    """Follow a deferred task until its program wrote its first checkpoint; the trigger that waits then."""
+    found = task.start()
+    cluster.wait(lambda: task.line.view().latest(kinds.JobCreated) and cluster.started)
+    folder = task.line.runs_folder / task.line.run_uid / "checkpoints"
+    cluster.wait(lambda: list(folder.glob("step_*")))
+    assert isinstance(found, LaunchTrigger)
+    return found
+
+
+def one_job_ended(task: Task, cluster: FakeCluster) -> None:
+    """One job was ever made, its pod is gone, and that is on record once."""
+    assert task.jobs() == cluster.ever("jobs")
+    assert len(cluster.started) == 1
+    assert not cluster.list("jobs", NAMESPACE)
+    assert not cluster.list("pods", NAMESPACE)
+    assert [True] == [gone.verified_absent for gone in task.removed()]
+
+
+@pytest.mark.requirement("R024")
+def test_ended_by_a_person_while_deferred(cluster: FakeCluster, line: Line) -> None:
+    """Mark failed, clear or mark success: the trigger deletes the job, and the attempt has its end and its steps."""
+    task = ready(line, steps=4000, seconds=0.02)
+    trigger = running(task, cluster)
+    asyncio.run(trigger.on_kill())
+    assert [(1, "interrupted")] == task.ends()
+    one_job_ended(task, cluster)
+    [end] = [end for _, end in line.view().all(kinds.AttemptEnded)]
+    assert "a person ended the task" in end.reason
+    assert (end.last_checkpoint_step or 0) >= 10
+    again = task.start()  # cleared: a new attempt, from the checkpoint, by permission
+    assert isinstance(again, LaunchTrigger)
+    asyncio.run(again.on_kill())
+    assert [(1, "interrupted"), (2, "interrupted")] == task.ends()
+    assert len(set(task.jobs())) == 2
+
+
+def test_ended_by_a_person_while_the_ledger_is_away(
+    cluster: FakeCluster, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trigger deletes the job all the same; the clean-up of the DAG run writes the end, and again nothing."""
+    task = ready(line, steps=4000, seconds=0.02)
+    trigger = running(task, cluster)
+    with monkeypatch.context() as patch:
+        patch.setenv(
+            "AIRFLOW__PRETRAIN_ARCHIVE__DATABASE_URL", "postgresql+psycopg://nobody@127.0.0.1:1/none"
+        )
+        asyncio.run(trigger.on_kill())
+    assert [] == task.ends()
+    cluster.wait(lambda: not cluster.list("pods", NAMESPACE))
+    clean = TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)
+    clean.execute(task.context())
+    assert [1] == [attempt for attempt, _ in task.ends()]
+    one_job_ended(task, cluster)
+    clean.execute(task.context())
+    one_job_ended(task, cluster)
+
+
+def test_clean_up_ends_what_nobody_follows(cluster: FakeCluster, line: Line) -> None:
+    """A task that failed for the last time leaves a job: the teardown deletes it and writes its end."""
+    task = ready(line, steps=4000, seconds=0.02)
+    running(task, cluster)
+    TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid).execute(task.context())
+    assert [(1, "interrupted")] == task.ends()
+    one_job_ended(task, cluster)
+
+
+def test_lost_worker_is_followed_by_the_next_try(cluster: FakeCluster, line: Line) -> None:
+    """The worker dies while it visits: the next try follows the same job, also after the approval expired."""
+    task = ready(line, steps=60, seconds=0.05)
+    running(task, cluster)
+    line.policy = type(line.policy)(policy=line.policy.policy, digest="sha256:" + "0" * 64, name="line.toml")
+    result = task.follow(task.start())
+    assert result["state"] == "completed"
+    one_job_ended(task, cluster)
+
+
+@pytest.mark.parametrize("cut", ["record_job", "release"])
+def test_cut_off_while_launching(
+    cluster: FakeCluster, line: Line, monkeypatch: pytest.MonkeyPatch, cut: str
+) -> None:
+    """SIGKILL before the job is on record: a new token and a new job; after it: the same job. Never two that run."""
+    task = ready(line, seconds=0.02)
+
+    class Killed(BaseException):
+        """The worker is gone at this line."""
+
+    def die(*_words: Any, **_named: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"pretrain_archive.compute.kubernetes.launch.{cut}", die)
+        with pytest.raises(Killed):
+            task.start()
+    assert [] == cluster.started
+    result = task.follow(task.start())
+    assert result["state"] == "completed"
+    before = [(1, "lost")] if cut == "record_job" else []
+    assert [*before, (len(before) + 1, "completed")] == task.ends()
+    assert len(cluster.started) == 1
+    assert len(cluster.ever("jobs")) == len(before) + 1
+    assert not cluster.list("jobs", NAMESPACE)
+
+
+@pytest.mark.requirement("R094", "R135")
+def test_failed_attempt_leads_to_the_next_by_permission(cluster: FakeCluster, line: Line) -> None:
+    """A program that dies fails the try; the next try asks again and resumes from the verified checkpoint."""
+    task = ready(line, steps=60, seconds=0.02, die_at=25)
+    with pytest.raises(AirflowException, match="attempt 1 failed at step 25"):
+        task.follow(task.start())
+    result = task.follow(task.start())
+    assert (2, "completed") == (result["attempt"], result["state"])
+    started = [s.resume_step for _, s in line.view().all(kinds.AttemptStarted)]
+    assert [None, 20] == started
+    assert len(cluster.started) == 2
+
+
+def test_cluster_and_ledger_away_during_visits(
+    cluster: FakeCluster, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A visit that cannot reach one of them defers again; without evidence for too long the job is stopped."""
+    task = ready(line, steps=4000, seconds=0.02)
+    trigger = running(task, cluster)
+    event = {"news": "visit", "trigger": trigger.serialize()[1]}
+    monkeypatch.setattr("pretrain_archive.compute.kubernetes.api._pause", lambda *_: 60.0)
+    fault = cluster.fail("get", "jobs", status=503, times=-1)
+    again = task.resume(event)
+    assert isinstance(again, LaunchTrigger)
+    fault.times = 0
+    with monkeypatch.context() as patch:
+        patch.setenv(
+            "AIRFLOW__PRETRAIN_ARCHIVE__DATABASE_URL", "postgresql+psycopg://nobody@127.0.0.1:1/none"
+        )
+        again = task.resume({"news": "visit", "trigger": again.serialize()[1]})
+        assert again.failing_since
+        assert cluster.list("pods", NAMESPACE)
+        patch.setattr("pretrain_archive.services.launch_follow.EVIDENCE_SECONDS", 0.0)
+        with pytest.raises(AirflowException, match="ledger"):
+            task.resume({"news": "visit", "trigger": again.serialize()[1]})
+    cluster.wait(lambda: not cluster.list("pods", NAMESPACE))
+    with pytest.raises(AirflowFailException, match="stop rule evidence"):
+        task.follow(task.start())
+    assert [(1, "stopped")] == task.ends()

@@ -91,7 +91,7 @@ def test_keywords_only(name):
     [
         pytest.param("GateApprovalOperator", {"gate": "launch"},
                      "gate must be one of prepare, review, run, close, got 'launch'", id="gate"),
-        pytest.param("GpuLaunchOperator", {"target": "moon"}, "target must be one of local, got 'moon'", id="target"),
+        pytest.param("GpuLaunchOperator", {"target": "moon"}, "target must be one of local, kubernetes, got 'moon'", id="target"),
     ],
 )  # fmt: skip
 def test_bad_argument(name, changes, text):
