@@ -123,6 +123,8 @@ def _by_pod(death: Death) -> ExitClass | None:
         return found
     if death.pod_reason.startswith("OutOf"):  # the node had less than the scheduler thought
         return "unschedulable"
+    if death.phase == "Unknown":  # the node does not answer, so nobody knows what became of the pod
+        return "node_lost"
     return "evicted" if death.disruption else None
 
 

@@ -40,7 +40,7 @@ def _unscheduled(pod: Mapping[str, Any]) -> Wait | None:
     condition = condition_of(pod, "PodScheduled")
     if condition is None or condition.get("status") != "False":
         return None
-    return schedule_wait(name_of(pod), condition)
+    return schedule_wait(pod, condition)
 
 
 def _containers(pod: Mapping[str, Any], events: list[Mapping[str, Any]]) -> Iterator[Wait]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pretrain_archive.compute.kubernetes.waiting_base import Wait
+from pretrain_archive.compute.kubernetes.waiting_base import Wait, name_of
 from pretrain_archive.domain.kinds.cluster import WaitReason
 
 _HEAD = re.compile(r"\b(\d+)/(\d+) nodes are (?:un)?available: ")
@@ -26,20 +26,22 @@ _TOPOLOGY = re.compile(
 )
 
 
-def schedule_wait(pod: str, condition: Mapping[str, Any]) -> Wait:
+def schedule_wait(pod: Mapping[str, Any], condition: Mapping[str, Any]) -> Wait:
     """Why the scheduler does not place a pod, from its condition ``PodScheduled``."""
-    told = str(condition.get("message") or "")
+    told, where = str(condition.get("message") or ""), f"pod/{name_of(pod)}"
     if condition.get("reason") == "SchedulingGated":
-        kind: WaitReason = "topology" if "topology" in told else "policy"
-        text = told or "scheduling is blocked by a gate that somebody has to lift"
-        return Wait(reason=kind, message=text, object=f"pod/{pod}", details={"gated": True})
-    nodes = parse(told)
+        gates = [str(gate.get("name")) for gate in (pod.get("spec") or {}).get("schedulingGates") or []]
+        kind: WaitReason = "topology" if any("topology" in gate for gate in gates) else "policy"
+        text = f"scheduling is blocked by {', '.join(gates) or 'a gate'} until somebody lifts it"
+        return Wait(reason=kind, message=text, object=where, details={"gates": gates})
+    nodes, room = parse(told), (pod.get("status") or {}).get("nominatedNodeName")
+    words = _words(told, nodes) + (f"; others are ended for it on node {room}" if room else "")
     return Wait(
         reason=_reason(told, nodes),
-        message=_words(told, nodes),
-        object=f"pod/{pod}",
+        message=words,
+        object=where,
         hopeless=bool(_CLAIM_GONE.search(told)),
-        details={"scheduler": told, **({"nodes": nodes} if nodes else {})},
+        details={"scheduler": told, "nominated_node": room, **({"nodes": nodes} if nodes else {})},
     )
 
 

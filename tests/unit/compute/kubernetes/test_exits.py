@@ -152,6 +152,8 @@ CASES = [
         None,
         id="its node may still answer",
     ),
+    pytest.param(deleted(pod(phase="Unknown", state={"running": {}}), 10), {}, "node_lost", id="unknown and deleted"),
+    pytest.param(pod(phase="Unknown", state={"running": {}}), {}, None, id="unknown, it may come back"),
     pytest.param(
         failed(KILLED, {"type": "DisruptionTarget", "status": "False", "reason": "PreemptionByScheduler"}),
         {},

@@ -330,6 +330,26 @@ def test_pods_on_their_node(made: dict[str, Any], events: list[dict[str, Any]], 
         assert told["message"] in found.message
 
 
+def test_a_gate_is_named():
+    """A gate that Kueue holds for the topology is no other gate."""
+    conditions = unschedulable("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated")
+    gate = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}
+    found = said([pod(conditions=conditions, spec=gate)])
+
+    assert "topology" == found.reason
+    assert "kueue.x-k8s.io/topology" in found.message
+
+
+@pytest.mark.requirement("R084")
+def test_room_that_is_being_made():
+    """A member for which others are preempted says where."""
+    conditions = unschedulable("0/8 nodes are available: 8 Insufficient nvidia.com/gpu.")
+    found = said([pod(conditions=conditions, status={"nominatedNodeName": "gpu-3"})])
+
+    assert "resources" == found.reason
+    assert found.message.endswith("others are ended for it on node gpu-3")
+
+
 # -- time, members, ends ---------------------------------------------------------------------------------
 
 
