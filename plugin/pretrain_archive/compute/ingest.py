@@ -17,7 +17,7 @@ from typing import Any
 from pretrain_archive.compute.ingest_config import EffectiveConfiguration
 from pretrain_archive.compute.ingest_events import EventReader, OnCheckpoint
 from pretrain_archive.compute.ingest_outbox import LAUNCHER, MAX_WORKERS, Outbox
-from pretrain_archive.compute.ingest_status import StatusReader, previous_environments
+from pretrain_archive.compute.ingest_status import StatusReader
 from pretrain_archive.compute.seen import Seen, Writer
 from pretrain_archive.compute.spec import worker_file
 from pretrain_archive.domain.errors import LedgerUnavailableError, StorageError
@@ -49,7 +49,6 @@ class Ingest:
         self.writer, self.status, self.declared = writer, status, declared
         self.seen = Seen(expected=workers)
         self.outbox = Outbox(writer, self.seen)
-        self.previous = previous_environments(self.outbox.records, writer.attempt)
         self.events = EventReader(
             events, outbox=self.outbox, seen=self.seen, on_checkpoint=on_checkpoint, settled=self._settled
         )
@@ -112,7 +111,7 @@ class Ingest:
     def _follow(self, worker: int) -> None:
         self.readers[worker] = StatusReader(
             worker, worker_file(self.status, worker), outbox=self.outbox, seen=self.seen,
-            declared=self.declared, previous=self.previous.get(worker),
+            declared=self.declared, previous=self.outbox.previous.of(worker),
         )  # fmt: skip
 
     def _look_around(self, *, final: bool) -> None:

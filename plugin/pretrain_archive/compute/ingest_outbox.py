@@ -6,7 +6,7 @@ record again. Another task try (a recovery) asks the ledger first which ordinals
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from pretrain_archive.compute.seen import Seen, Writer
 from pretrain_archive.domain.errors import AlreadyRecordedError
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.kinds import (
+    EnvironmentObserved,
     EventRecorded,
     MetricPoint,
     MetricsRecorded,
@@ -54,8 +55,35 @@ def status_of(worker: int) -> Source:
     return STATUS if worker == 0 else Source(_WORKERS, worker)
 
 
+class PreviousEnvironments:
+    """What each worker was in the newest attempt before ``attempt`` that it took part in.
+
+    That is the environment of its (last) start, with the libraries that were loaded by its end.
+    """
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+        self._found: dict[int, tuple[int, dict[str, Any]]] = {}
+
+    def add(self, record: Record) -> None:
+        """Take what a worker told of itself; records come oldest first."""
+        if record.attempt >= self.attempt:
+            return
+        observed = read_payload(record, EnvironmentObserved)
+        known = self._found.get(observed.worker, (0, {}))
+        if observed.moment == "end" and known[0] == record.attempt:
+            known[1]["libraries"] = observed.environment.get("libraries")
+        elif observed.moment != "end" and known[0] <= record.attempt:
+            self._found[observed.worker] = (record.attempt, dict(observed.environment))
+
+    def of(self, worker: int) -> Mapping[str, Any] | None:
+        """The environment of a worker, None if it never told."""
+        found = self._found.get(worker)
+        return found[1] if found else None
+
+
 class Outbox:
-    """What waits for the ledger. ``records`` are all records of the run of the kinds that are written here."""
+    """What waits for the ledger."""
 
     def __init__(self, writer: Writer, seen: Seen) -> None:
         self.writer, self.seen = writer, seen
@@ -63,16 +91,17 @@ class Outbox:
         self.batches: dict[Source, list[tuple[int, MetricPoint]]] = {}
         self.skipping: dict[Source, int] = {}
         self.stop_draft: Draft | None = None
-        self.records = writer.ledger.records(streams=[writer.run_uid], kinds=_KINDS)
-        self.known = self._known(self.records)
+        self.known: dict[tuple[str, int], int] = {}
+        self.previous = PreviousEnvironments(writer.attempt)
+        for record in writer.ledger.records(streams=[writer.run_uid], kinds=_KINDS):
+            self._know(record)
 
-    def _known(self, records: Iterable[Record]) -> dict[tuple[str, int], int]:
-        """Ordinals of this attempt that are in the ledger, by kind; the value is the number of points."""
-        return {
-            (record.kind, record.ordinal): len(record.payload.get("points", ()))
-            for record in records
-            if record.attempt == self.writer.attempt
-        }
+    def _know(self, record: Record) -> None:
+        """Remember an ordinal of this attempt by its kind; for metrics the number of points stays with it."""
+        if record.attempt == self.writer.attempt:
+            self.known[record.kind, record.ordinal] = len(record.payload.get("points", ()))
+        elif record.kind == "environment.observed":
+            self.previous.add(record)
 
     def put(self, kind: str, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = ()) -> None:
         """A fact that is appended unless it is known."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -15,12 +15,13 @@ from pretrain_archive.compute.ingest_lines import Lines
 from pretrain_archive.compute.ingest_outbox import Outbox, status_of
 from pretrain_archive.compute.seen import Seen
 from pretrain_archive.domain.identity import Ref
-from pretrain_archive.domain.kinds import EnvironmentObserved, MetricPoint, StopFired, read_payload
-from pretrain_archive.domain.records import Edge, Record, Relation
+from pretrain_archive.domain.kinds import EnvironmentObserved, MetricPoint, StopFired
+from pretrain_archive.domain.records import Edge, Relation
 from pretrain_archive.ledger.canonical import digest_of
 
 _TIMELINE = ("signal", "ending_tree", "libraries", "not_started", "stop")
 _SYSTEM_EVERY = 12  # heartbeats: one a minute
+Moment = Literal["start", "resume", "end"]
 _MOMENTS = ("start", "resume", "end")
 
 
@@ -74,14 +75,15 @@ class StatusReader:
             self._event(position, "worker_restarted", {"start": self.mine.starts}, at)
 
     def _environment(self, position: int, data: Mapping[str, Any], at: str | None) -> None:
-        moment = data.get("moment") if data.get("moment") in _MOMENTS else "start"
+        told = data.get("moment")
+        moment: Moment = told if told in _MOMENTS else "start"
         if moment != "end":
             self._begin("environment", position, at)
         environment = environment_of(data.get("environment") or {})
         found = compare_environments(self.declared, environment) if self.declared is not None else []
         self.mine.differences = [difference.to_dict() for difference in found]
         self.mine.since_previous = None
-        before = self.mine.environment or self.previous
+        before = self._before(moment)
         if before is not None:
             since = compare_environments(before, environment)
             self.mine.since_previous = [difference.to_dict() for difference in since]
@@ -97,6 +99,13 @@ class StatusReader:
             object=Ref(type="environment", id=digest),
         )
         self.outbox.put("environment.observed", payload, self.source.ordinal(position), edges=(edge,))
+
+    def _before(self, moment: Moment) -> Mapping[str, Any] | None:
+        """What this worker was earlier in the attempt, else in the one before; the libraries are those of its end."""
+        earlier = self.mine.environment
+        if earlier is None or moment != "end" or earlier.get("libraries") or not self.previous:
+            return earlier or self.previous
+        return {**earlier, "libraries": self.previous.get("libraries")}
 
     def tell_stop(self) -> None:
         """The wrapper stopped the job by a rule: record it, once the program's events up to there were read.
@@ -142,15 +151,3 @@ class StatusReader:
 def _devices(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     told = data.get("accelerators")
     return [device for device in told if isinstance(device, dict)] if isinstance(told, list) else []
-
-
-def previous_environments(records: Iterable[Record], attempt: int) -> dict[int, Mapping[str, Any]]:
-    """What each worker was at the start of the newest attempt before ``attempt`` that it took part in."""
-    found: dict[int, tuple[int, Mapping[str, Any]]] = {}
-    for record in records:
-        if record.kind == "environment.observed" and record.attempt < attempt:
-            observed = read_payload(record, EnvironmentObserved)
-            known = found.get(observed.worker)
-            if observed.moment != "end" and (known is None or known[0] <= record.attempt):
-                found[observed.worker] = (record.attempt, observed.environment)
-    return {worker: environment for worker, (_, environment) in found.items()}
