@@ -6,6 +6,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.changes import changes_of, told, unexplained_drift
 from pretrain_archive.domain.checklists.common import item, last, short
 from pretrain_archive.domain.checklists.inspection import metrics_moving, resources_used
+from pretrain_archive.domain.checklists.recovery import RECOVERY
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -237,6 +238,7 @@ CHECKS = (
     evidence_location,
     environment,
     changes,
+    *RECOVERY,
     recoverable,
     evaluated,
     own_signature,
