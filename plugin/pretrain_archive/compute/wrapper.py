@@ -453,6 +453,34 @@ class StopRules:
 # -- the wrapper ---------------------------------------------------------------------------------------
 
 
+def oom_kills(groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> Optional[int]:
+    """How many processes the kernel has killed in this memory group for want of memory; None if it does not say.
+
+    A container sees its own group as the root, or the whole tree; cgroup v2 counts in ``memory.events``, v1 in
+    ``memory.oom_control``.
+    """
+    places = []
+    try:
+        with open(groups, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                _, controllers, path = line.rstrip("\n").split(":", 2)
+                if controllers == "":
+                    places += [root + path + "/memory.events", root + "/memory.events"]
+                elif "memory" in controllers.split(","):
+                    old = root + "/memory"
+                    places += [old + path + "/memory.oom_control", old + "/memory.oom_control"]
+    except (OSError, ValueError):
+        return None
+    for place in places:
+        try:
+            with open(place, encoding="ascii") as file:
+                counts = dict(line.split(None, 1) for line in file if " " in line)
+            return int(counts["oom_kill"])
+        except (OSError, KeyError, ValueError):
+            continue
+    return None
+
+
 def append_to(path: str) -> int:
     """Open a regular file for appending, made if missing; ``OSError`` for anything else in its place."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
@@ -493,6 +521,7 @@ class Wrapper:
     def __init__(self, options: argparse.Namespace, command: List[str]) -> None:
         self.options, self.command = options, command
         self.worker = options.worker
+        self.oom_before = oom_kills()
         self.status = Status(worker_file(options.status, self.worker))
         events = os.environ.get("PRETRAIN_ARCHIVE_EVENTS", "")
         self.variables = dict(os.environ, PRETRAIN_ARCHIVE_WORKER=str(self.worker))
@@ -543,7 +572,7 @@ class Wrapper:
 
     def report(self) -> int:
         """Write how it ended and return the exit code."""
-        code = self.code
+        code, killed = self.code, oom_kills()
         self.status.write(
             "ended",
             reason="exited" if self.alone else self.stopping or "not_started",
@@ -552,6 +581,7 @@ class Wrapper:
             hidden_failures=self.hidden[:20], left_behind=sorted(descendants(os.getpid())),
             seconds=round(time.monotonic() - self.begin, 3), cpu_seconds=round(self.cpu_seconds, 3),
             max_rss_bytes=self.max_rss * (1024 if LINUX else 1), unwritten_lines=self.status.failures,
+            oom_kills=None if killed is None or self.oom_before is None else killed - self.oom_before,
         )  # fmt: skip
         if self.log >= 0:
             show_end(worker_file(self.options.log, self.worker))
