@@ -132,6 +132,10 @@ def _environment(p: dict[str, Any]) -> Pair:
     )
 
 
+def _unknown(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
 EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
     "run.opened": lambda p: (f"Run opened by {p['submitter'] or 'unrecorded'}", f"{p['submitter'] or '未记录'} 发起运行"),
     "run.failed": lambda p: (f"Failed at {p['task_id']}: {p['reason']}", f"在 {p['task_id']} 失败：{p['reason']}"),
@@ -189,6 +193,15 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
         f"第 {p['step']} 步检查点，{p['artifact_class']}",
     ),
     "checkpoint.refused": lambda p: (f"Checkpoint refused: {'; '.join(p['problems'])}", f"检查点被拒：{'；'.join(p['problems'])}"),
+    "attempt.reconciled": lambda p: (
+        f"Attempt {p['attempt']} reconciled: {_unknown(p['steps_lost'])} steps lost, "
+        f"{_unknown(p['steps_repeated'])} done again",
+        f"第 {p['attempt']} 次尝试已核对：丢失 {_unknown(p['steps_lost'])} 步，重复 {_unknown(p['steps_repeated'])} 步",
+    ),
+    "drill.filed": lambda p: (
+        f"Recovery drill {p['injected']}: {'passed' if p['passed'] else 'a gap was found'}",
+        f"恢复演练 {p['injected']}：{'通过' if p['passed'] else '发现缺口'}",
+    ),
     "evaluation.reported": lambda p: (
         f"Evaluation {'passed' if p['passed'] else 'not passed'} on {p['data_set']}",
         f"评估{'通过' if p['passed'] else '未通过'}：{p['data_set']}",

@@ -227,6 +227,8 @@ GATES: dict[str, tuple[str, str]] = {
     "kind.event.recorded": ("Training event", "训练事件"),
     "kind.stop.fired": ("Stop rule fired", "停止规则触发"),
     "kind.checkpoint.registered": ("Checkpoint registered", "检查点已登记"),
+    "kind.attempt.reconciled": ("Reconciled after a recovery", "恢复后核对"),
+    "kind.drill.filed": ("Recovery drill filed", "恢复演练已归档"),
     "kind.checkpoint.refused": ("Checkpoint refused", "检查点被拒绝"),
     "kind.evaluation.reported": ("Evaluation reported", "评估报告"),
     "kind.candidate.named": ("Candidate named", "候选已选定"),

@@ -71,7 +71,8 @@ def data_path(view: RunView, policy: Policy) -> Item | None:
 
 
 def _members(  # noqa: PLR0917
-    name: str, said: Reported, policy: Policy, requirement: str, check: str, hint: str) -> Item:
+    name: str, said: Reported, policy: Policy, requirement: str, check: str, hint: str
+) -> Item:
     return item(
         name, "compute", evidence=said.records, holds=said.holds, expected=said.expected, found=said.found,
         check=check, blocking=False, owner=policy.people.platform_owner, requirement=requirement, hint=hint,
