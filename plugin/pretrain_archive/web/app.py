@@ -2,21 +2,25 @@
 
 Airflow mounts plugin applications without any login, so every route here asks for Airflow's user, and every
 route about a run asks for the permission to read that run's Dag. A run that is not there and a run that may
-not be read get the same answer. Nothing here changes anything: decisions go through Airflow's own endpoint.
+not be read get the same answer. Decisions go through Airflow's own endpoint; the one thing that these pages write
+is a manual change, by who may edit the run, sent from the page itself.
 """
 
 import json
 from typing import Annotated, Any
 
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
 from pretrain_archive.domain import kinds, merkle
 from pretrain_archive.domain.run_view import ALL_GATES, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.web import changes
 from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
-from pretrain_archive.web.login import UserDep, may_answer, may_read, readable
+from pretrain_archive.web.login import UserDep, may_answer, may_edit, may_read, readable
 from pretrain_archive.web.quality import quality_report
 from pretrain_archive.web.read_gate import gate_page
 from pretrain_archive.web.read_run import run_page
@@ -169,6 +173,28 @@ def gate_state(view: RunDep, gate: str) -> dict[str, Any]:
         if record.kind in {"gate.decision", "gate.refused", "gate.expired"} and record.payload["gate"] == gate
     ]
     return {"answers": len(answers), "newest": answers[-1] if answers else ""}
+
+
+@router.get("/runs/{run_uid}/changes")  # noqa: FAST003 - readable_run takes the run
+def show_changes(request: Request, view: RunDep, user: UserDep) -> Response:
+    """What persons changed by hand, and the form to record more."""
+    return changes.show(request, view, me=user.get_name(), may=_edits(user, view))
+
+
+@router.post("/runs/{run_uid}/changes")  # noqa: FAST003 - readable_run takes the run
+async def record_change(request: Request, view: RunDep, user: UserDep, sources: SourcesDep) -> Response:
+    """Record a manual change under the name of the person who is logged in."""
+    typed = await changes.typed_values(request)
+
+    def take() -> Response:
+        may = _edits(user, view)
+        return changes.take(request, sources.ledger(), view, typed, me=user.get_name(), may=may)
+
+    return await run_in_threadpool(take)
+
+
+def _edits(user: BaseUser, view: RunView) -> bool:
+    return view.opened is not None and may_edit(user, view.opened.dag_id)
 
 
 @router.get("/runs/{run_uid}/records/{record_id}")  # noqa: FAST003 - readable_run takes the run

@@ -62,6 +62,18 @@ def may_answer(user: BaseUser, dag_id: str) -> bool:
     )
 
 
+def may_edit(user: BaseUser, dag_id: str) -> bool:
+    """Whether Airflow lets ``user`` edit runs of this DAG: who may, may record what was changed by hand."""
+    manager = get_auth_manager()
+    team = DagModel.get_team_name(dag_id)
+    return manager.is_authorized_dag(
+        method="PUT",
+        access_entity=DagAccessEntity.RUN,
+        details=DagDetails(id=dag_id, team_name=team),
+        user=user,
+    )
+
+
 def login_url(next_url: str) -> str:
     """Where a person logs in to Airflow, coming back to ``next_url`` afterwards."""
     return get_auth_manager().get_url_login(next_url=next_url)

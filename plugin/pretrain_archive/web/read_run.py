@@ -62,6 +62,7 @@ class RunPage:
     timeline: tuple[Record, ...]
     packages: tuple[tuple[Record, kinds.PackageWritten], ...]
     people: tuple[tuple[str, str], ...]
+    changes: tuple[tuple[Record, kinds.ChangeRecorded], ...] = ()
 
 
 def run_page(ledger: Ledger, view: RunView) -> RunPage:
@@ -92,6 +93,7 @@ def run_page(ledger: Ledger, view: RunView) -> RunPage:
         timeline=tuple(_timeline(view)),
         packages=tuple(reversed(list(view.all(kinds.PackageWritten)))),
         people=(("submitter", opened.submitter or ""), *opened.people.items()),
+        changes=tuple(reversed(list(view.all(kinds.ChangeRecorded)))),
     )
 
 

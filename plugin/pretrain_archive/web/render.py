@@ -203,6 +203,10 @@ class Links:
         """The quality report of a run as a page."""
         return f"{self.run(run_uid)}/quality"
 
+    def changes(self, run_uid: str) -> str:
+        """The manual changes of a run, and the form that records one."""
+        return f"{self.run(run_uid)}/changes"
+
     def packages(self, run_uid: str) -> str:
         """The packages of a run."""
         return f"{self.run(run_uid)}/packages"
