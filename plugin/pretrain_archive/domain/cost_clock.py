@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from pretrain_archive.domain.identity import parse_time
+from pretrain_archive.domain.identity import format_time, parse_time
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE = timedelta(microseconds=1)
@@ -25,6 +25,11 @@ def moment(text: str | None) -> int | None:
         return (parse_time(text) - _EPOCH) // _ONE
     except (ValueError, OverflowError):
         return None
+
+
+def text_of(us: int) -> str:
+    """A moment as the ledger writes it; what lies outside of all calendars is put at their edge."""
+    return format_time(_EPOCH + _ONE * min(max(us, -62_135_596_800_000_000), 253_402_300_799_999_999))
 
 
 def shift_of(pairs: Iterable[tuple[str, str | None]]) -> int:

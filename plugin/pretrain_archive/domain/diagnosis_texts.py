@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a sentence stands on one line in each language)
 """What hints say, in English and 简体中文: each claims no more than its evidence shows."""
 
 from __future__ import annotations

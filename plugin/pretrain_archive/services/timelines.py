@@ -1,0 +1,30 @@
+"""What is shown of a run's course: its timeline, the three questions, and hints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from pretrain_archive.domain.cost import account
+from pretrain_archive.domain.diagnosis import diagnose, inspection
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.timeline import LANES, Entry, timeline
+
+
+def timeline_of(view: RunView, lanes: Collection[str]) -> list[Entry]:
+    """The entries of the named lanes (none: all); :class:`InputError` for a lane that there is not."""
+    for lane in lanes:
+        if lane not in LANES:
+            raise InputError("--lane", lane, "is no lane", hint=f"Lanes are {', '.join(LANES)}.")
+    return timeline(view, lanes=lanes)
+
+
+def diagnosis_of(view: RunView) -> dict[str, Any]:
+    """The inspection in its fixed order and all hints, as plain JSON."""
+    found = account(view)
+    return {
+        "run_uid": view.run_uid,
+        "inspection": [look.to_dict() for look in inspection(view, found)],
+        "hints": [hint.to_dict() for hint in diagnose(view, found)],
+    }
