@@ -27,6 +27,7 @@ from pretrain_archive.commands import (
     run,
     snapshot,
     source,
+    timeline,
 )
 from pretrain_archive.commands.output import WRONG_USE, command, fail, silence, wants_json
 
@@ -60,6 +61,8 @@ for name, commands in (
 ):
     app.add_typer(commands, name=name)
 command(app, "withdraw")(source.withdraw)
+command(run.app, "timeline")(timeline.timeline)
+command(run.app, "diagnose")(timeline.diagnose)
 command(run.app, "change")(changes.change)
 command(run.app, "resubmit")(resubmit.resubmit)
 
