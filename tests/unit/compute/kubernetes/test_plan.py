@@ -98,6 +98,21 @@ def test_a_resumed_attempt_names_its_checkpoint(tmp_path: Path):
     assert found.process.environment["PRETRAIN_ARCHIVE_RESUME_FROM"].endswith("step_00000020")
 
 
+def test_an_exploration_needs_no_signature(tmp_path: Path):
+    """Its plan says so, holds its deadline, and takes no share of the day's ceiling."""
+    line = Line(tmp_path)
+    line.open(scope="exploration", budget_minutes=1)
+    line.prepare_data()
+    line.ledger.seal()
+    before = everything(line)
+    found = plan(line)
+
+    assert ((), "exploration") == (found.reasons, found.scope)
+    assert found.process is not None
+    assert float(found.process.argv[found.process.argv.index("--max-seconds") + 1]) <= 60
+    assert before == everything(line)
+
+
 def test_a_job_of_the_cluster(tmp_path: Path):
     """On a cluster the manifest is shown, held back, without a token's digits in its name."""
     line = on_cluster(tmp_path)
@@ -113,6 +128,15 @@ def test_a_job_of_the_cluster(tmp_path: Path):
     assert PINNED == container["image"]
     assert ["--", "python3", "/opt/train.py"] == container["command"][-3:]
     assert before == everything(line)
+
+
+def test_an_image_that_changed_is_refused(tmp_path: Path):
+    """The image that stands in the policy now is not the signed one."""
+    line = on_cluster(tmp_path)
+    line.to_signed_launch(train_command=["{python}", "/opt/train.py"])
+    line.policy = on_cluster(tmp_path, image=PINNED.replace("c" * 64, "d" * 64)).policy
+
+    assert any("the image changed after it was signed" in reason for reason in plan(line).reasons)
 
 
 def test_a_folder_that_is_not_shared_is_named(tmp_path: Path):
