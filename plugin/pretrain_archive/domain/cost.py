@@ -24,6 +24,7 @@ from pretrain_archive.domain.cost_bins import BINS, Bin, Device, Slice, as_secon
 from pretrain_archive.domain.cost_evidence import AttemptEvidence, evidence_of
 from pretrain_archive.domain.cost_held import Holding, holdings_of
 from pretrain_archive.domain.cost_legs import Leg, legs_of, typical_step
+from pretrain_archive.domain.cost_notes import CostNote, note
 from pretrain_archive.domain.cost_tiling import Tiling, tile
 from pretrain_archive.domain.cost_waits import waits_of
 from pretrain_archive.domain.run_view import RunView
@@ -51,7 +52,7 @@ class AttemptAccount:
     step_us: int | None
     save_seconds: tuple[float, ...]
     slices: tuple[Slice, ...]
-    notes: tuple[str, ...]
+    notes: tuple[CostNote, ...]
 
     @property
     def bins(self) -> dict[Bin, int]:
@@ -71,7 +72,7 @@ class RunAccount:
     waits: dict[str, int]
     storage: Storage
     money: Money | None
-    notes: tuple[str, ...]
+    notes: tuple[CostNote, ...]
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -142,11 +143,11 @@ def _attempt(view: RunView, one: AttemptEvidence, legs: Sequence[Leg], usual: in
     tiling = tile(one, legs, usual=usual)
     slices = [piece for holding in held for piece in _cut(holding, held, tiling, one.attempt)]
     if tiling.behind:
-        notes.append(f"{tiling.behind} moments went back: nothing was counted for them")
+        notes.append(note("behind", n=tiling.behind))
     if one.coarse:
-        notes.append("the program gave no moments: those of the ledger's batches stand for them")
+        notes.append(note("coarse"))
     if one.state is None:
-        notes.append("no end is recorded: counted up to the newest sign")
+        notes.append(note("open"))
     start = min((holding.start for holding in held), default=one.end)
     return AttemptAccount(
         attempt=one.attempt, state=one.state, device=held[0].device if held else "machine",
@@ -198,13 +199,13 @@ def _evaluations(view: RunView) -> Iterable[Slice]:
             )  # fmt: skip
 
 
-def _fallbacks(evidence: Sequence[AttemptEvidence], legs: Sequence[Leg]) -> Iterable[str]:
+def _fallbacks(evidence: Sequence[AttemptEvidence], legs: Sequence[Leg]) -> Iterable[CostNote]:
     """Attempts that went on from an older checkpoint than the newest that had counted."""
     saved = 0
     for one in evidence:
         first = next(iter(_of(legs, one)), None)
         if first is not None and first.base < saved:
-            yield f"attempt {one.attempt} went on from step {first.base} although step {saved} had been saved"
+            yield note("fell_back", attempt=one.attempt, base=first.base, saved=saved)
         saved = max(saved, one.saved or 0)
 
 
@@ -239,7 +240,7 @@ def document(found: RunAccount) -> dict[str, object]:
         ],
         "storage": found.storage.to_dict(),
         "money": found.money.to_dict() if found.money else None,
-        "notes": list(found.notes),
+        "notes": [one.text() for one in found.notes],
     }
 
 
@@ -255,5 +256,5 @@ def _attempt_document(one: AttemptAccount) -> dict[str, object]:
         "queue_seconds": as_seconds(one.queue_us),
         "bins": {name: as_seconds(us) for name, us in one.bins.items()},
         "details": {key: as_seconds(us) for key, us in details.items()},
-        "step_seconds": None if one.step_us is None else as_seconds(one.step_us), "notes": list(one.notes),
+        "step_seconds": None if one.step_us is None else as_seconds(one.step_us), "notes": [said.text() for said in one.notes],
     }  # fmt: skip

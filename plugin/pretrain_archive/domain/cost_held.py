@@ -13,6 +13,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.cost_bins import Device
 from pretrain_archive.domain.cost_clock import moment
 from pretrain_archive.domain.cost_evidence import AttemptEvidence
+from pretrain_archive.domain.cost_notes import CostNote, note
 from pretrain_archive.domain.run_view import RunView
 
 GONE = {"Succeeded", "Failed", "Deleted", "Removed"}
@@ -31,13 +32,13 @@ class Holding:
     ready: int | None
 
 
-def holdings_of(view: RunView, attempt: AttemptEvidence) -> tuple[list[Holding], list[str]]:
+def holdings_of(view: RunView, attempt: AttemptEvidence) -> tuple[list[Holding], list[CostNote]]:
     """What the attempt held, and notes on what had to be taken from elsewhere than its members."""
     asked, device, notes = _asked(view, attempt.attempt)
     members = [m for _, m in view.all(kinds.MemberObserved) if m.attempt == attempt.attempt]
     if not members:
         if any(job.attempt == attempt.attempt for _, job in view.all(kinds.JobCreated)):
-            notes.append("members unrecorded")
+            notes.append(note("members"))
         whole = Holding(
             worker=0, device=device, devices=asked, start=attempt.begin, end=attempt.end, ready=attempt.begin
         )
@@ -55,7 +56,7 @@ def holdings_of(view: RunView, attempt: AttemptEvidence) -> tuple[list[Holding],
     return _apart(sorted(held, key=lambda h: (h.worker, h.start))), notes
 
 
-def _asked(view: RunView, attempt: int) -> tuple[int, Device, list[str]]:
+def _asked(view: RunView, attempt: int) -> tuple[int, Device, list[CostNote]]:
     """Devices of the whole attempt: what was asked for, or less where less was there."""
     declared = view.latest(kinds.ConfigurationDeclared)
     asked = declared.budget.accelerators if declared else 0
@@ -68,7 +69,7 @@ def _asked(view: RunView, attempt: int) -> tuple[int, Device, list[str]]:
     if asked <= 0:
         return 1, "machine", []
     if isinstance(seen, int) and not isinstance(seen, bool) and 0 < seen < asked:
-        return seen, "accelerator", [f"{asked} accelerators were asked for, {seen} were there"]
+        return seen, "accelerator", [note("fewer", asked=asked, there=seen)]
     return asked, "accelerator", []
 
 

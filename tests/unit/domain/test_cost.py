@@ -85,7 +85,9 @@ def test_the_newest_checkpoint_was_refused() -> None:
     found = seconds(told)
 
     assert (10, 15.5 + 10, 20) == (found["productive"], found["lost"], found["recomputed"])
-    assert ("attempt 3 went on from step 10 although step 30 had been saved",) == account(told.view).notes
+    assert ("attempt 3 went on from step 10 although step 30 had been saved",) == tuple(
+        note.text() for note in account(told.view).notes
+    )
 
 
 def test_a_running_attempt_has_lost_nothing_yet() -> None:
@@ -96,7 +98,9 @@ def test_a_running_attempt_has_lost_nothing_yet() -> None:
     found = account(told.view)
 
     assert 0 == found.bins("machine")["lost"]
-    assert ("no end is recorded: counted up to the newest sign",) == found.attempts[0].notes
+    assert ("no end is recorded: counted up to the newest sign",) == tuple(
+        note.text() for note in found.attempts[0].notes
+    )
 
 
 def test_a_program_that_restarts_inside_an_attempt() -> None:

@@ -150,7 +150,7 @@ def test_a_clock_that_is_set_back() -> None:
 
     assert_conserved(found)
     assert 20 * MICRO == found.allocated_us("machine")
-    assert any("moments went back" in note for note in found.attempts[0].notes)
+    assert any("moments went back" in note.text() for note in found.attempts[0].notes)
 
 
 def test_a_lost_attempt_without_any_time() -> None:
@@ -177,7 +177,7 @@ def test_moments_that_are_none() -> None:
     found = account(told.view)
 
     assert_conserved(found)
-    assert any("gave no moments" in note for note in found.attempts[0].notes)
+    assert any("gave no moments" in note.text() for note in found.attempts[0].notes)
 
 
 def test_a_second_pod_of_a_worker_does_not_hold_its_place_twice() -> None:
