@@ -1,7 +1,7 @@
 """A Kubernetes cluster in this process that speaks real HTTP: API server, controllers, scheduler, Kueue, kubelets.
 
 ``FakeCluster()`` runs the commands of pods as real processes; ``FakeCluster(kubelet="hand")`` leaves the pods to the
-test (:meth:`FakeCluster.set_pod` and its kin). Everything that can go wrong can be planted (:meth:`FakeCluster.fail`),
+test (:meth:`FakeCluster.set_pod` and its kin); ``kubelet="none"`` is a control plane alone. Everything that can go wrong can be planted (:meth:`FakeCluster.fail`),
 every request is kept (:attr:`FakeCluster.requests`), and what ever existed is known (:meth:`FakeCluster.ever`).
 """
 
@@ -307,6 +307,10 @@ class FakeCluster:
         """The eviction API, as a node drain uses it."""
         self._disrupt(name, "EvictionByEvictionAPI", "Eviction API: evicting")
         self.store.delete("pods", namespace, name)
+
+    def bind(self, namespace: str, name: str, node: str) -> None:
+        """Put a pod on a node, as a scheduler does."""
+        self.set_pod(name, node=node, conditions=[("PodScheduled", "True", "", "")], namespace=namespace)
 
     def node_lost(self, node: str) -> None:
         """A node is gone with everything on it; its pods are failed by the pod garbage collector."""

@@ -55,7 +55,7 @@ class Container:
 
 @dataclass
 class Kubelet:
-    """Starts, watches and ends what is placed on a node. ``mode`` is run or hand."""
+    """Starts, watches and ends what is placed on a node. ``mode`` is run, hand, or none: then a client plays the kubelet too."""
 
     store: Store
     say: Any
@@ -70,6 +70,8 @@ class Kubelet:
 
     def step(self) -> None:
         """Look at every pod that has a node once."""
+        if self.mode == "none":
+            return
         for pod in self.store.find("pods"):
             if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in self.lost:
                 try:

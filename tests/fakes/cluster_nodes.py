@@ -112,13 +112,19 @@ class Scheduler:
 
 
 class Collector:
-    """Deletes what belongs to an owner that is gone, and lets owners go whose dependents are."""
+    """Deletes what belongs to an owner that is gone, lets owners go whose dependents are, and makes service accounts."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.known: set[str] = set()
 
     def step(self) -> None:
         """One round."""
+        for space in self.store.find("namespaces"):
+            name = space["metadata"]["name"]
+            if ("serviceaccounts", name, "default") not in self.store.objects and name not in self.known:
+                self.known.add(name)
+                self.store.create("serviceaccounts", name, {"metadata": {"name": "default"}})
         with self.store.changed:
             objects = list(self.store.objects.items())
             uids = {found["metadata"]["uid"] for _, found in objects}

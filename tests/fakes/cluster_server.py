@@ -46,6 +46,9 @@ class Backend(Protocol):
     def evict_by_api(self, namespace: str, name: str) -> None:
         """Evict a pod politely."""
 
+    def bind(self, namespace: str, name: str, node: str) -> None:
+        """Put a pod on a node."""
+
 
 class ApiServer(ThreadingHTTPServer):
     """Serves a backend on a free port of this machine."""
@@ -167,6 +170,9 @@ class Handler(BaseHTTPRequestHandler):
                 return 200, self._list(request)
             case "create", "eviction":
                 self.server.backend.evict_by_api(ns, name)
+                return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+            case "create", "binding":
+                self.server.backend.bind(ns, name, str(request.body["target"]["name"]))
                 return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "create", _:
                 if request.query.get("dryRun"):

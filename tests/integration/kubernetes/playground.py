@@ -45,10 +45,10 @@ class Run:
     ledger: Any
     root: Path
     api: ClusterApi
+    namespace: str = NAMESPACE
     run_uid: str = field(default_factory=lambda: new_id("run"))
     accepted: list[CheckpointEvent] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    launches: int = 0
 
     def intend(self, attempt: int = 1) -> Record:
         """Consume a launch token, as the gates do; the same token if it was consumed before."""
@@ -88,7 +88,7 @@ class Run:
     def policy(self, **changes: Any) -> Kubernetes:
         """The cluster's section of the policy."""
         values: dict[str, Any] = {
-            "namespace": NAMESPACE, "image": IMAGE, "claim": "archive", "mount_path": str(self.root),
+            "namespace": self.namespace, "image": IMAGE, "claim": "archive", "mount_path": str(self.root),
             "python": sys.executable, "grace_seconds": 2, "start_minutes": 10,
         }  # fmt: skip
         return Kubernetes(**(values | changes))

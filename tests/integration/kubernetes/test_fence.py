@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from pretrain_archive.compute.kubernetes.standing import RELEASED
-from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, RefusedError, StillRunningError
+from pretrain_archive.domain.errors import (
+    ArchiveError,
+    ClusterUnavailableError,
+    RefusedError,
+    StillRunningError,
+)
 from pretrain_archive.domain.kinds import AttemptEnded, JobCreated, JobRemoved
 from tests.fakes.cluster import FakeCluster
 from tests.integration.kubernetes.playground import NAMESPACE, Run, origin
@@ -56,7 +61,10 @@ def numbers() -> Iterator[int]:
 def cut_launch(run: Run, *, at: int, after: bool) -> bool:
     """Create and follow for two visits in a process that is killed at a call; False if it never came so far."""
     count = numbers()
-    cuts = {"api": Cut(run.api, count, at=at, after=after), "ledger": Cut(run.ledger, count, at=at, after=after)}
+    cuts = {
+        "api": Cut(run.api, count, at=at, after=after),
+        "ledger": Cut(run.ledger, count, at=at, after=after),
+    }
     try:
         launch = run.launch(**cuts)
         launch.create()
@@ -99,7 +107,9 @@ def test_cut_off_at_every_call(run: Run, by_hand: FakeCluster, after: bool) -> N
         assert len(created) + len(ended) == 1, f"at call {at}: {created} {ended}"
         there = [job for job in by_hand.list("jobs") if job["metadata"]["name"] in made]
         pods = [pod for name in made for pod in by_hand.pods_of(name)]
-        assert (1, 1) == (len(there), len(pods)) if created else (0, 0) == (len(there), len(pods)), f"at call {at}"
+        assert (1, 1) == (len(there), len(pods)) if created else (0, 0) == (len(there), len(pods)), (
+            f"at call {at}"
+        )
     else:
         pytest.fail("the launch never ended by itself")
     assert {"adopted", "closed"} == ways
@@ -115,7 +125,10 @@ def test_cut_off_at_every_call_of_the_end(run: Run, by_hand: FakeCluster, after:
         run.launch().create()
         by_hand.wait(lambda: by_hand.list("pods"))
         count = numbers()
-        cuts = {"api": Cut(run.api, count, at=at, after=after), "ledger": Cut(run.ledger, count, at=at, after=after)}
+        cuts = {
+            "api": Cut(run.api, count, at=at, after=after),
+            "ledger": Cut(run.ledger, count, at=at, after=after),
+        }
         launch = run.launch(task=origin(2), **cuts)
         try:
             launch.killed = "the test asks for the end"
@@ -130,7 +143,9 @@ def test_cut_off_at_every_call_of_the_end(run: Run, by_hand: FakeCluster, after:
         assert ([], []) == (list(by_hand.list("jobs")), list(by_hand.list("pods"))), f"at call {at}"
         [ended] = run.facts("attempt.ended", AttemptEnded)
         assert ended.state in ("interrupted", "lost"), f"at call {at}"
-        assert 1 == sum(removed.verified_absent for removed in run.facts("job.removed", JobRemoved)), f"at call {at}"
+        assert 1 == sum(removed.verified_absent for removed in run.facts("job.removed", JobRemoved)), (
+            f"at call {at}"
+        )
         if done:
             break
     else:
@@ -186,7 +201,9 @@ class Proxy:
         return self.calls.get(name) or getattr(self.inner, name)
 
 
-@pytest.mark.parametrize("same_task", [pytest.param(True, id="one task try"), pytest.param(False, id="two tries")])
+@pytest.mark.parametrize(
+    "same_task", [pytest.param(True, id="one task try"), pytest.param(False, id="two tries")]
+)
 def test_two_launchers_at_once(run: Run, by_hand: FakeCluster, same_task: bool) -> None:
     """A worker that was given up and its successor create the same job: there is one, released once."""
     run_uid = run.run_uid
@@ -248,7 +265,11 @@ def test_a_creator_and_a_closer_at_once(run: Run, by_hand: FakeCluster) -> None:
         if created:
             by_hand.wait(lambda name=name: by_hand.pods_of(name))
         else:
-            assert [] == [j for j in by_hand.list("jobs") if j["metadata"]["labels"]["pretrain-archive/run"] == run.run_uid]
+            assert [] == [
+                j
+                for j in by_hand.list("jobs")
+                if j["metadata"]["labels"]["pretrain-archive/run"] == run.run_uid
+            ]
     assert {"created", "closed"} == seen
 
 
