@@ -256,5 +256,6 @@ def _attempt_document(one: AttemptAccount) -> dict[str, object]:
         "queue_seconds": as_seconds(one.queue_us),
         "bins": {name: as_seconds(us) for name, us in one.bins.items()},
         "details": {key: as_seconds(us) for key, us in details.items()},
-        "step_seconds": None if one.step_us is None else as_seconds(one.step_us), "notes": [said.text() for said in one.notes],
+        "step_seconds": None if one.step_us is None else as_seconds(one.step_us),
+        "notes": [said.text() for said in one.notes],
     }  # fmt: skip

@@ -22,9 +22,11 @@ from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
 from pretrain_archive.web.login import UserDep, may_answer, may_edit, may_read, readable
 from pretrain_archive.web.quality import quality_report
+from pretrain_archive.web.read_cost import cost_panel
 from pretrain_archive.web.read_gate import gate_page
 from pretrain_archive.web.read_run import run_page
 from pretrain_archive.web.read_runs import STATES, runs_page
+from pretrain_archive.web.read_timeline import course
 from pretrain_archive.web.render import STATIC, Links, label, page, static_file
 from pretrain_archive.web.sources import Configured, KnownDags, Sources, opened_record, whole_run
 from pretrain_archive.web.texts import Text, say
@@ -141,6 +143,8 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
         "run.html",
         title=Text(objective, objective),
         run=shown,
+        course=course(view),
+        cost=cost_panel(view),
         others=[row for row in same if row.run_uid != view.run_uid],
     )
 

@@ -1,0 +1,123 @@
+"""What a run's page shows of its account, the inspection, the hints and the checkpoint interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretrain_archive.domain.advice import Advice, advise
+from pretrain_archive.domain.cost import RunAccount, account
+from pretrain_archive.domain.cost_bins import BINS, MICRO
+from pretrain_archive.domain.diagnosis import Look, diagnose, inspection
+from pretrain_archive.domain.identity import utc_now
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.web.texts import Text, say
+
+MOST_CAUSES = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinRow:
+    """One bin: device-seconds, share in percent, and where its part of the bar begins."""
+
+    name: str
+    seconds: float
+    percent: float
+    x: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DevicePanel:
+    """The bins of one kind of device that hold something."""
+
+    device: str
+    seconds: float
+    unevidenced: float
+    rows: tuple[BinRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cause:
+    """Time in a bin and the record that brought it there."""
+
+    record: str
+    attempt: int
+    bin: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HintLine:
+    """A hint in both languages with the records behind it."""
+
+    text: Text
+    records: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostPanel:
+    """Everything that the two sections show."""
+
+    account: RunAccount
+    devices: tuple[DevicePanel, ...]
+    causes: tuple[Cause, ...]
+    notes: tuple[Text, ...]
+    queue_seconds: float
+    gigabyte_days: float
+    money: float | None
+    looks: tuple[Look, ...]
+    hints: tuple[HintLine, ...]
+    advice: Text
+
+
+def cost_panel(view: RunView) -> CostPanel:
+    """Read the account of a run; sums are those of ``pretrain-archive cost show``."""
+    found = account(view, as_of=utc_now())
+    said = [*found.notes, *(note for one in found.attempts for note in one.notes)]
+    notes = tuple(dict.fromkeys(Text(note.text(), note.text("zh")) for note in said))
+    hints = diagnose(view, found)
+    known = found.money.to_dict()["known"] if found.money else None
+    causes = sorted(found.causes(), key=lambda cause: -cause[4])[:MOST_CAUSES]
+    stored = found.storage.checkpoint_byte_days + found.storage.snapshot_byte_days
+    return CostPanel(
+        account=found, devices=tuple(_device(found, device) for device in found.devices), notes=notes,
+        causes=tuple(Cause(record=r, attempt=a, bin=b, seconds=us / MICRO) for r, a, b, _, us in causes),
+        queue_seconds=found.queue_us / MICRO, gigabyte_days=stored / 1e9,
+        money=known if isinstance(known, float) else None, looks=tuple(inspection(view, found)),
+        hints=tuple(HintLine(text=Text(h.text(), h.text("zh")), records=h.records[:5]) for h in hints),
+        advice=_advice(advise(view, found)),
+    )  # fmt: skip
+
+
+def _device(found: RunAccount, device: str) -> DevicePanel:
+    name = next(known for known in found.devices if known == device)
+    bins, whole = found.inner(name), found.allocated_us(name)
+    rows, x = [], 0.0
+    for bin_name in BINS:
+        percent = 100 * bins[bin_name] / whole if whole else 0.0
+        if bins[bin_name]:
+            rows.append(
+                BinRow(
+                    name=bin_name, seconds=bins[bin_name] / MICRO, percent=round(percent, 3), x=round(x, 3)
+                )
+            )
+        x += percent
+    return DevicePanel(
+        device=name, seconds=whole / MICRO, unevidenced=found.unevidenced_us(name) / MICRO, rows=tuple(rows)
+    )
+
+
+def _advice(found: Advice) -> Text:
+    if found.missing or found.interval_seconds is None or found.interval_low is None:
+        return say("advice.missing")
+    same = {
+        "steps": found.interval_steps,
+        "seconds": f"{found.interval_seconds:.3g}",
+        "now": found.current_steps,
+    }
+    if found.bound_only:
+        return say("advice.bound", **same)
+    high = f"{found.interval_high:.3g} s" if found.interval_high is not None else say("advice.unlimited")
+    return say(
+        "advice.best", **same, low=f"{found.interval_low:.3g}", high=high, failures=found.failures,
+        saving=f"{100 * (found.saving or 0):.1f} %",
+    )  # fmt: skip
