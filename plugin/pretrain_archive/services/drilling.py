@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pretrain_archive.compute.leftovers import processes_of
@@ -129,7 +130,9 @@ def drill(
                 network = stack.enter_context(Network(plan.nodes))
             except NoNamespacesError as error:
                 one.problem = error.message
-        _prepare(one, network)
+        # Outside of the archive's own folders, which are no source: the snapshot keeps what counts.
+        source = Path(stack.enter_context(TemporaryDirectory(prefix="recovery-drill-")))
+        _prepare(one, source, network)
         ended = None if one.problem else _first(one, network)
         if ended is not None:
             _judge_end(one, ended)
@@ -139,9 +142,8 @@ def drill(
     return one.run_uid, _file(one, ended)
 
 
-def _prepare(one: Drill, network: Network | None) -> None:
+def _prepare(one: Drill, source: Path, network: Network | None) -> None:
     """Open the exploration run and make its data."""
-    source = one.bench.runs_folder.parent / "drills" / one.caller.origin.dag_run_id
     _write_source(source)
     host = Host(policies=one.bench.policies, work_folder=one.bench.runs_folder)
     one.run_uid = open_run(one.ledger, one.task("open_run"), _conf(one, source, network), host).run_uid
@@ -153,7 +155,6 @@ def _prepare(one: Drill, network: Network | None) -> None:
 
 def _write_source(folder: Path) -> None:
     """Sixty small documents; the same ones in every drill."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number in range(60):
         text = f"document {number} of a recovery drill, with words of its own\n" * (number % 7 + 2)
         (folder / f"document-{number:02d}.txt").write_text(text)

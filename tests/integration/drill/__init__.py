@@ -1,0 +1,1 @@
+"""Recovery drills with real workers."""

@@ -1,0 +1,230 @@
+"""Drills with real torchrun agents and gloo workers: each fault, what is filed, and what nobody may claim."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.main_line import Line
+
+from pretrain_archive.compute import namespaces
+from pretrain_archive.compute.leftovers import processes_of
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.exploration import is_exploration
+from pretrain_archive.domain.policy import LoadedPolicy, load_policy, parse_policy
+from pretrain_archive.services import drilling
+from pretrain_archive.services.launch_bench import Bench
+
+ROOT = Path(__file__).parents[3]
+TRAINER = ROOT / "docker" / "trainer"
+POLICIES = ROOT / "dags" / "policies"
+
+
+@pytest.fixture
+def policy() -> LoadedPolicy:
+    """The policy of drills."""
+    return load_policy(POLICIES, "drill")
+
+
+@pytest.fixture
+def line(tmp_path: Path, policy: LoadedPolicy) -> Line:
+    """A ledger and a store."""
+    return Line(folder=tmp_path, policy=policy)
+
+
+def drill(line: Line, *, review: drilling.Review | None = None, **plan: Any) -> kinds.DrillFiled:
+    """Run a drill; the line then stands on its run."""
+    bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
+    asked = drilling.Plan(program=TRAINER, **plan)
+    line.run_uid, filed = drilling.drill(line.ledger, line.caller("drill"), bench, asked, review=review)
+    return filed
+
+
+def verdicts(filed: kinds.DrillFiled) -> dict[str, str]:
+    """Verdict by check."""
+    return {check["name"]: check["verdict"] for check in filed.checks}
+
+
+def found(filed: kinds.DrillFiled, name: str) -> str:
+    """What a check found."""
+    return next(str(check["found"]) for check in filed.checks if check["name"] == name)
+
+
+def require_recovered(line: Line, filed: kinds.DrillFiled) -> None:
+    """Everything held, as the run's own records tell it too."""
+    view = line.view()
+    done = view.latest(kinds.AttemptReconciled)
+    starts = [start for _, start in view.all(kinds.AttemptStarted)]
+
+    assert dict.fromkeys(drilling.NAMES, "verified") == verdicts(filed), filed.checks
+    assert (filed.passed, filed.attempt, filed.recovered_attempt) == (True, 1, 2)
+    assert filed == view.latest(kinds.DrillFiled)
+    assert done is not None
+    assert (4, 4) == (done.members_loaded, done.members_expected)
+    assert starts[0].resume_step is None
+    assert 20 <= (starts[1].resume_step or 0)  # a program that is asked to end may save once more
+    assert {0, 1, 2, 3} == {
+        event.data["worker"]
+        for _, event in view.all(kinds.EventRecorded)
+        if event.event == "checkpoint_loaded"
+    }
+    assert {} == {**processes_of(line.run_uid, 1), **processes_of(line.run_uid, 2)}
+    assert is_exploration(view)
+
+
+@pytest.mark.requirement("R194", "R234", "R235", "R236")
+def test_a_worker_that_is_killed(line: Line) -> None:
+    """One rank of four gets SIGKILL: the group fails, the next attempt is loaded by all four and goes to the end."""
+    filed = drill(line, inject="worker_exit")
+
+    require_recovered(line, filed)
+    assert "worker 3 on node 1 was killed at step" in filed.detail
+
+
+@pytest.mark.requirement("R234")
+@pytest.mark.skipif(bool(namespaces.unavailable()), reason=namespaces.unavailable() or "available")
+def test_a_network_that_is_cut(line: Line) -> None:
+    """The link of a node goes down: nobody is told, the workers' patience ends, the next attempt recovers."""
+    filed = drill(line, inject="network_cut", patience=6)
+    seconds = float(found(filed, "detected").split(" s after")[0].rpartition(" ")[2])
+
+    require_recovered(line, filed)
+    assert "the link of node 1 was cut" in filed.detail
+    assert seconds >= 6  # nothing but the workers' patience can have told
+    assert [] == list(namespaces.PLACES.glob(f"padrill-{os.getpid()}-*"))
+
+
+@pytest.mark.requirement("R094", "R234")
+def test_a_frozen_worker_is_stopped_by_the_rule_and_waits_for_a_review(line: Line) -> None:
+    """Without patience workers hang for half an hour: no_progress stops them, a person reviews."""
+    reviewed: list[str] = []
+
+    def review(run_uid: str) -> None:
+        line.run_uid = run_uid
+        reviewed.append(run_uid)
+        outcome = line.answer("review", line.ask("review"), outcome="resume")
+        assert outcome.decision is not None, outcome.refusal
+
+    filed = drill(line, inject="worker_frozen", patience=0, no_progress_minutes=0.5, review=review)
+
+    require_recovered(line, filed)
+    assert [line.run_uid] == reviewed
+    assert "by the stop rule no_progress" in found(filed, "detected")
+
+
+def test_without_namespaces_a_cut_network_is_unrecorded_and_never_passes(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the fault cannot be injected nothing is launched, and the drill says so."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    filed = drill(line, inject="network_cut")
+
+    assert dict.fromkeys(drilling.NAMES, "unrecorded") == verdicts(filed)
+    assert not filed.passed
+    assert "no network namespaces here" in filed.detail
+    assert 0 == line.view().attempts
+
+
+def test_a_user_without_rights_has_no_namespaces() -> None:
+    """Only root may make them; everyone else is told."""
+    if os.geteuid() != 0:
+        assert "only root" in namespaces.unavailable()
+        return
+    code = "import os; from pretrain_archive.compute import namespaces as n; os.setuid(65534); print(n.unavailable())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+
+    assert "no network namespaces here: only root may make them" == done.stdout.strip(), done.stderr
+
+
+@pytest.mark.skipif(bool(namespaces.unavailable()), reason=namespaces.unavailable() or "available")
+def test_namespaces_of_a_killed_drill_are_removed_by_the_next() -> None:
+    """What a killed drill left carries its process id; one of a living process stays."""
+    code = (
+        "import os, signal; from pretrain_archive.compute.namespaces import Network\n"
+        "network = Network(1).__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    process.wait(30)
+    left = {f"padrill-{process.pid}-0", f"padrill-{process.pid}-switch"}
+    assert left == {path.name for path in namespaces.PLACES.glob(f"padrill-{process.pid}-*")}
+    with namespaces.Network(1) as mine:
+        assert not left & {path.name for path in namespaces.PLACES.iterdir()}
+        assert (namespaces.PLACES / mine.names[0]).exists()
+
+
+def test_a_fault_after_the_end_is_no_drill(line: Line) -> None:
+    """A job that is over before the fault proves nothing: all checks are unrecorded."""
+    bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
+    plan = drilling.Plan(program=TRAINER, inject="worker_exit", workers=1)
+    one = drilling.Drill(
+        plan=replace(plan, at_step=99), ledger=line.ledger, caller=line.caller("drill"), bench=bench
+    )
+    one.problem = "the job completed before step 99: nothing was injected"
+    line.run_uid = one.run_uid = line.open(scope="exploration", project="drill", intended_use="experiment",
+                                           usage_scope=["experiment"]).run_uid  # fmt: skip
+    filed = drilling._file(one, None)
+
+    assert (False, 0, None) == (filed.passed, filed.attempt, filed.recovered_attempt)
+    assert {"unrecorded"} == set(verdicts(filed).values())
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        pytest.param({"node": 2}, "there are 2 nodes", id="no such node"),
+        pytest.param({"nodes": 1, "workers": 1, "node": 0}, "one worker is no group", id="one worker"),
+        pytest.param({"at_step": 5}, "must lie after the first checkpoint", id="before the first checkpoint"),
+        pytest.param({"at_step": 110}, "20 steps before 120", id="too late"),
+        pytest.param({"program": ROOT}, "no nodes.py there", id="no program"),
+    ],
+)
+def test_a_plan_that_proves_nothing_is_refused(plan: dict[str, Any], says: str) -> None:
+    """Wrong values are named before anything is opened."""
+    with pytest.raises(InputError, match=says):
+        drilling.Plan(**({"inject": "worker_exit", "program": TRAINER} | plan))
+
+
+def test_a_policy_without_exploration_allows_no_drill(line: Line) -> None:
+    """A drill takes resources: where nothing may run unsigned, none runs."""
+    text = (POLICIES / "drill.toml").read_text().partition("[exploration]")[0]
+    line.policy = parse_policy(text.encode(), name="drill.toml")
+
+    with pytest.raises((InputError, RefusedError), match="exploration"):
+        drill(line, inject="worker_exit")
+
+
+def test_the_command_prints_one_document_and_exits_by_what_was_found(tmp_path: Path) -> None:
+    """A node with its agent is killed; --json is one document on standard output, progress stands on standard error."""
+    environment = {
+        **os.environ, "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__PRETRAIN_ARCHIVE__DATABASE_URL": f"sqlite:///{tmp_path}/ledger.db",
+        "AIRFLOW__PRETRAIN_ARCHIVE__POLICIES_FOLDER": str(POLICIES),
+        "AIRFLOW__PRETRAIN_ARCHIVE__WORK_FOLDER": str(tmp_path / "work"),
+        "AIRFLOW__PRETRAIN_ARCHIVE__STORE_URL": str(tmp_path / "store"),
+    }  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pretrain_archive.cli",
+        "drill",
+        "run",
+        "--inject",
+        "node_lost",
+        "--json",
+    ]
+    command[1:3] = ["-c", "from pretrain_archive.cli import main; main()"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False, timeout=240
+    )
+    document = json.loads(done.stdout)
+
+    assert (0, True) == (done.returncode, document["passed"]), done.stderr[-2000:]
+    assert "node 1 was killed with its agent and 2 workers" in document["detail"]
+    assert "drill: node 1 was killed" in done.stderr
