@@ -176,6 +176,15 @@ class PrivateAirflow(AirflowClient):
         """The ids of all living processes of the installation, jobs of its tasks among them."""
         return sorted(p.pid for p in processes.family(self._first_pid, self.home))
 
+    def restart(self, component: str) -> None:
+        """Start a component (``scheduler``, ``triggerer``) again that was killed; it ends with all the others."""
+        with self.log_file.open("ab") as log:
+            subprocess.Popen(
+                [self.python, "-m", "airflow", component],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.environment(), cwd=self.home,
+                start_new_session=True,
+            )  # fmt: skip
+
     def stop(self) -> None:
         """End every process; :class:`AirflowFailedError` names any that the system would not end."""
         left = processes.end(self._first_pid, self.home)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.support.main_line import EVALUATE, TRAIN
 from tests.unit.gates.asked_run import without_steps
 
 from pretrain_archive.domain.kinds import Payload, PayloadT
@@ -101,6 +103,29 @@ def labelled_policy() -> str:
     return text.replace('profile = "code"', 'profile = "text"') + LABELS
 
 
+TRAINER_FILES = {"train.py": TRAIN, "evaluate.py": EVALUATE}
+IMAGE = "registry.example/trainer@sha256:" + "ab" * 32
+
+
+def cloud_policy(volume: Path) -> str:
+    """A policy that launches on the fake cluster, whose pods see ``volume`` where the workers do."""
+    section = (
+        f'\n[compute]\ntarget = "kubernetes"\n[compute.kubernetes]\nconnection = "e2e_cluster"\n'
+        f'namespace = "training"\nimage = "{IMAGE}"\nclaim = "shared"\nmount_path = "{volume}"\n'
+        f'python = "{sys.executable}"\n'
+    )
+    return policy_text("cloud", approval_above_bytes="0") + section
+
+
+def cluster_in(volume: Path) -> FakeCluster:
+    """The cluster, with a program of a few lines on its volume."""
+    program = volume / "program"
+    program.mkdir(parents=True)
+    for name, text in TRAINER_FILES.items():
+        (program / name).write_text(text)
+    return FakeCluster(bookmark_seconds=5.0)
+
+
 def dags(folder: Path) -> Path:
     """The project's DAGs and the tests' own, in one folder."""
     folder.mkdir()
@@ -114,6 +139,8 @@ class House:
     """A running Airflow, its ledger, and what tests ask of both."""
 
     air: PrivateAirflow
+    cluster: FakeCluster
+    volume: Path
 
     def ledger(self) -> SqlLedger:
         """The ledger, opened afresh, without a key: tests only read."""
@@ -186,10 +213,17 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (policies / "labelled.toml").write_text(labelled_policy())
     (policies / "labels.toml").write_text(DEFINITION)
     (policies / "typo.toml").write_text(policy_text("typo").replace("deadline_hours", "deadline_hour"))
-    env = {"AIRFLOW__PRETRAIN_ARCHIVE__POLICIES_FOLDER": str(policies)}
-    with PrivateAirflow(base / "home", dags_folder=dags(base / "dags"), env=env) as air:
-        air.wait_dag(DAG)
-        yield House(air=air)
+    (policies / "cloud.toml").write_text(cloud_policy(base))
+    with cluster_in(base) as cluster:
+        config = {"kube_config_path": str(cluster.kubeconfig(base / "kubeconfig"))}
+        env = {
+            "AIRFLOW__PRETRAIN_ARCHIVE__POLICIES_FOLDER": str(policies),
+            "AIRFLOW_CONN_E2E_CLUSTER": json.dumps({"conn_type": "kubernetes", "extra": config}),
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "20",  # tests kill schedulers
+        }
+        with PrivateAirflow(base / "home", dags_folder=dags(base / "dags"), env=env) as air:
+            air.wait_dag(DAG)
+            yield House(air=air, cluster=cluster, volume=base)
 
 
 __all__ = ["DAG", "House", "Payload", "Record", "conf"]
