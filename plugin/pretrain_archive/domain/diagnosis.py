@@ -8,14 +8,14 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.cost import AttemptAccount, RunAccount
 from pretrain_archive.domain.cost_bins import MICRO
 from pretrain_archive.domain.cost_report import FAILED
-from pretrain_archive.domain.diagnosis_texts import HINTS, REASONS
+from pretrain_archive.domain.diagnosis_texts import HINTS, REASONS, WORDS
 from pretrain_archive.domain.run_view import RunView
 
 BUSY, READING, SAVING, STILL, UNKNOWN = 0.5, 0.2, 0.1, 0.1, 0.2
@@ -46,9 +46,8 @@ class Hint:
     def text(self, language: Literal["en", "zh"] = "en") -> str:
         """The hint in words."""
         place = 0 if language == "en" else 1
-        values = dict(self.values)
-        if "reason" in values:
-            values["reason"] = REASONS.get(values["reason"], (values["reason"],) * 2)[place]
+        known = {**WORDS, **(REASONS if self.code == "waited" else {})}
+        values = {name: known.get(value, (value, value))[place] for name, value in self.values.items()}
         return HINTS[self.code][place].format_map(values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,11 +66,20 @@ class Look:
 
     question: Literal["alive", "resources", "metrics"]
     holds: bool | None
-    found: str
+    code: str = ""
+    values: tuple[tuple[str, str], ...] = ()
+
+    def found(self, language: Literal["en", "zh"] = "en") -> str:
+        """What was seen, in words; empty where nothing is recorded."""
+        if not self.code:
+            return ""
+        place = 0 if language == "en" else 1
+        values = {name: WORDS.get(value, (value, value))[place] for name, value in self.values}
+        return WORDS[self.code][place].format_map(values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return asdict(self)
+        return {"question": self.question, "holds": self.holds, "found": self.found()}
 
 
 def inspection(view: RunView, account: RunAccount) -> list[Look]:
@@ -86,34 +94,35 @@ def inspection(view: RunView, account: RunAccount) -> list[Look]:
 
 def _alive(account: RunAccount) -> Look:
     if not account.attempts:
-        return Look(question="alive", holds=None, found="no attempt was launched")
+        return Look(question="alive", holds=None, code="no_attempt")
     last = account.attempts[-1]
     state = last.state or "open"
-    return Look(
-        question="alive", holds=state in {"open", "completed"}, found=f"attempt {last.attempt}: {state}"
-    )
+    values = (("attempt", str(last.attempt)), ("state", state))
+    return Look(question="alive", holds=state in {"open", "completed"}, code="attempt", values=values)
 
 
 def _used(view: RunView) -> Look:
     busy = busy_share(view)
     if busy is None:
-        return Look(question="resources", holds=None, found="")
-    return Look(question="resources", holds=busy[0] >= BUSY, found=f"{busy[0]:.0%} of {busy[1]}")
+        return Look(question="resources", holds=None)
+    share = (("share", f"{busy[0]:.0%}"),)
+    return Look(question="resources", holds=busy[0] >= BUSY, code=f"busy_{busy[1]}", values=share)
 
 
 def _moving(view: RunView) -> Look:
     values = [p.value for _, b in view.all(kinds.MetricsRecorded) for p in b.points if p.name == "loss"]
     if any(value is None for value in values):
-        return Look(question="metrics", holds=False, found="the loss was not finite at some step")
+        return Look(question="metrics", holds=False, code="not_finite")
     finite = [value for value in values if value is not None]
     if len(finite) < 2:
-        return Look(question="metrics", holds=None, found="")
+        return Look(question="metrics", holds=None)
     part = max(1, len(finite) // 5)
     first, last = statistics.fmean(finite[:part]), statistics.fmean(finite[-part:])
-    return Look(question="metrics", holds=last < first, found=f"loss {first:.4g} to {last:.4g}")
+    shown = (("first", f"{first:.4g}"), ("last", f"{last:.4g}"))
+    return Look(question="metrics", holds=last < first, code="loss", values=shown)
 
 
-def busy_share(view: RunView) -> tuple[float, str] | None:
+def busy_share(view: RunView) -> tuple[float, Literal["accelerators", "cpu"]] | None:
     """The mean load of the accelerators, or of one CPU where none was seen; None where neither is recorded."""
     loads = [
         point["value"]
@@ -124,11 +133,11 @@ def busy_share(view: RunView) -> tuple[float, str] | None:
         and point.get("value") is not None
     ]  # fmt: skip
     if loads:
-        return statistics.fmean(loads) / 100, "the accelerators"
+        return statistics.fmean(loads) / 100, "accelerators"
     ended = view.latest(kinds.AttemptEnded)
     if ended is None or not ended.seconds or ended.cpu_seconds is None:
         return None
-    return ended.cpu_seconds / ended.seconds, "one CPU"
+    return ended.cpu_seconds / ended.seconds, "cpu"
 
 
 def diagnose(view: RunView, account: RunAccount) -> list[Hint]:
@@ -148,10 +157,7 @@ def _memory(view: RunView, _account: RunAccount) -> Iterator[Hint]:
             killed.setdefault(member.attempt, []).append(record.record_id)
     for attempt, records in killed.items():
         pairs = list(_settings(declared[1].configuration)) if declared else []
-        settings = (
-            ", ".join(f"{name} = {value}" for name, value in pairs)
-            or "nothing about batch or sequence length"
-        )
+        settings = ", ".join(f"{name} = {value}" for name, value in pairs) or "no_settings"
         evidence = (*records, *([declared[0].record_id] if declared else []))
         yield Hint(
             code="out_of_memory", values={"attempt": str(attempt), "settings": settings}, records=evidence
@@ -245,7 +251,7 @@ def _reads(view: RunView, account: RunAccount) -> Iterator[Hint]:
     ]
     share = sum(seconds for _, seconds in reads) * MICRO / worked
     slow = bool(reads) and share >= READING
-    read = f"{min(1.0, share):.0%}" if reads else "an unrecorded part"
+    read = f"{min(1.0, share):.0%}" if reads else "unrecorded_part"
     yield Hint(
         code="slow_reads" if slow else "low_use", values={"busy": f"{busy[0]:.0%}", "read": read},
         records=tuple(dict.fromkeys(record for record, _ in reads))[:20],

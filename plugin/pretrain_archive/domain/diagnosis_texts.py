@@ -89,3 +89,20 @@ REASONS: dict[str, tuple[str, str]] = {
     "policy": ("what the policy allows", "策略许可"),
     "start": ("members to get ready", "成员就绪"),
 }
+
+WORDS: dict[str, tuple[str, str]] = {
+    "no_settings": ("nothing about batch or sequence length", "没有批大小或序列长度"),
+    "unrecorded_part": ("an unrecorded part", "未记录的部分"),
+    "no_attempt": ("no attempt was launched", "尚未启动任何尝试"),
+    "attempt": ("attempt {attempt}: {state}", "第 {attempt} 次尝试：{state}"),
+    "busy_accelerators": ("{share} of the accelerators", "加速器的 {share}"),
+    "busy_cpu": ("{share} of one CPU", "一个 CPU 的 {share}"),
+    "not_finite": ("the loss was not finite at some step", "某一步的损失不是有限数"),
+    "loss": ("loss {first} to {last}", "损失从 {first} 到 {last}"),
+    "open": ("running", "进行中"),
+    "completed": ("completed", "已完成"),
+    "failed": ("failed", "失败"),
+    "stopped": ("stopped", "已停止"),
+    "interrupted": ("interrupted", "已中断"),
+    "lost": ("lost", "失联"),
+}

@@ -152,6 +152,7 @@ def _started(around: Around, record: Record) -> Iterator[Fields]:
         "lane": "attempts",
         "name": start.host,
         "what": f"attempt {start.attempt} started {base} on {start.host}",
+        "until": around.ended_at.get(start.attempt),
     }
     if start.attempt not in around.with_members:
         yield {"lane": "nodes", "name": start.host, "what": f"node {start.host}", "worker": 0}

@@ -24,6 +24,7 @@ class Around:
         self.node_before: dict[int, str | None] = {}
         self.next_wait: dict[int, str] = {}
         self.with_members: set[int] = set()
+        self.ended_at = {r.attempt: r.recorded_at for r in view.records if r.kind == "attempt.ended"}
         nodes: dict[tuple[int, int], str] = {}
         waiting: dict[int, int] = {}
         for record in view.records:

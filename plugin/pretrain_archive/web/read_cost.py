@@ -54,6 +54,15 @@ class HintLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LookLine:
+    """One of the three questions with its answer."""
+
+    question: str
+    holds: bool | None
+    text: Text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CostPanel:
     """Everything that the two sections show."""
 
@@ -64,7 +73,7 @@ class CostPanel:
     queue_seconds: float
     gigabyte_days: float
     money: float | None
-    looks: tuple[Look, ...]
+    looks: tuple[LookLine, ...]
     hints: tuple[HintLine, ...]
     advice: Text
 
@@ -82,10 +91,14 @@ def cost_panel(view: RunView) -> CostPanel:
         account=found, devices=tuple(_device(found, device) for device in found.devices), notes=notes,
         causes=tuple(Cause(record=r, attempt=a, bin=b, seconds=us / MICRO) for r, a, b, _, us in causes),
         queue_seconds=found.queue_us / MICRO, gigabyte_days=stored / 1e9,
-        money=known if isinstance(known, float) else None, looks=tuple(inspection(view, found)),
+        money=known if isinstance(known, float) else None, looks=tuple(_look(look) for look in inspection(view, found)),
         hints=tuple(HintLine(text=Text(h.text(), h.text("zh")), records=h.records[:5]) for h in hints),
         advice=_advice(advise(view, found)),
     )  # fmt: skip
+
+
+def _look(look: Look) -> LookLine:
+    return LookLine(question=look.question, holds=look.holds, text=Text(look.found(), look.found("zh")))
 
 
 def _device(found: RunAccount, device: str) -> DevicePanel:
@@ -111,13 +124,18 @@ def _advice(found: Advice) -> Text:
         return say("advice.missing")
     same = {
         "steps": found.interval_steps,
-        "seconds": f"{found.interval_seconds:.3g}",
+        "seconds": _short(found.interval_seconds),
         "now": found.current_steps,
     }
     if found.bound_only:
         return say("advice.bound", **same)
-    high = f"{found.interval_high:.3g} s" if found.interval_high is not None else say("advice.unlimited")
+    high = f"{_short(found.interval_high)} s" if found.interval_high is not None else say("advice.unlimited")
     return say(
-        "advice.best", **same, low=f"{found.interval_low:.3g}", high=high, failures=found.failures,
+        "advice.best", **same, low=_short(found.interval_low), high=high, failures=found.failures,
         saving=f"{100 * (found.saving or 0):.1f} %",
     )  # fmt: skip
+
+
+def _short(seconds: float) -> str:
+    """Seconds with the digits that matter, and never as a power of ten."""
+    return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.3g}"

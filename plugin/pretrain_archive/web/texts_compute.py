@@ -11,8 +11,8 @@ COMPUTE: dict[str, tuple[str, str]] = {
     # -- timeline
     "course.title": ("Timeline", "时间线"),
     "course.about": (
-        "From {first} to {last}, {n} entries on one order of time; moments of workers are led to the ledger's clock.",
-        "从 {first} 到 {last}，共 {n} 项，按同一时间顺序排列；工作节点的时刻已换算到账本的时钟。",
+        "{n} entries on one order of time; moments of workers are led to the ledger's clock.",
+        "共 {n} 项，按同一时间顺序排列；工作节点的时刻已换算到账本的时钟。",
     ),
     "course.thinned": (
         "Entries that lie close together are drawn as one with their number.",
