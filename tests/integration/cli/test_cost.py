@@ -23,7 +23,12 @@ def test_show_in_words(seeded: Home) -> None:
     answer = seeded.ask("cost", "show", seeded.run_uid)
 
     assert 0 == answer.code
-    for part in ("machine-seconds: 75.750", "attempt 1: interrupted", "the policy names no price", "no advice on"):
+    for part in (
+        "machine-seconds: 75.750",
+        "attempt 1: interrupted",
+        "the policy names no price",
+        "no advice on",
+    ):
         assert part in answer.out
 
 
@@ -76,7 +81,9 @@ def test_timeline(seeded: Home) -> None:
     few = seeded.ask("run", "timeline", seeded.run_uid, "--lane", "checkpoints", "--json").document["entries"]
 
     assert sorted(entry["at"] for entry in entries) == [entry["at"] for entry in entries]
-    assert {"gates", "attempts", "environment", "checkpoints", "storage", "nodes"} <= {e["lane"] for e in entries}
+    assert {"gates", "attempts", "environment", "checkpoints", "storage", "nodes"} <= {
+        e["lane"] for e in entries
+    }
     assert [entry for entry in entries if entry["lane"] == "checkpoints"] == few
 
 
