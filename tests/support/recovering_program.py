@@ -1,7 +1,9 @@
 """A training program for recoveries: standard library only, several files to a checkpoint, reports what it loaded.
 
-``die_at`` ends attempts with exit code 9: a step by attempt (``{"1": 45}``). ``seconds`` is how long a step takes.
-``ignore_term`` True finishes with exit code 0 when asked to end, as careless programs do.
+``die_at`` ends attempts with exit code 9, ``kill_at`` with SIGKILL in the middle of the step after it: a step by
+attempt (``{"1": 45}``). ``seconds`` is how long a step takes. ``truth`` names a file that gets a line per step:
+attempt, step, seconds by the program's own clock. Asked to end, the program ends with exit code 0, as careless
+programs do.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ env = lambda name: os.environ["PRETRAIN_ARCHIVE_" + name]
 config = json.loads(Path(env("CONFIG")).read_text())
 attempt, resume = env("ATTEMPT"), env("RESUME_FROM")
 events = open(env("EVENTS"), "a", buffering=1)
-tell = lambda **event: events.write(json.dumps(event) + "\\n")
+now = lambda: time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(t := time.time())) + f".{int(t % 1 * 1e6):06d}Z"
+tell = lambda **event: events.write(json.dumps({**event, "at": now()}) + "\\n")
+truth = open(config["truth"], "a", buffering=1) if config.get("truth") else None
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 first = 0
@@ -33,8 +37,15 @@ if resume:
 digest = "sha256:" + hashlib.sha256(Path(env("DATA_MANIFEST")).read_bytes()).hexdigest()
 tell(event="data_read", step=first, worker=0, world_size=1, files=1, manifest_digest=digest, data_digest=digest)
 for step in range(first + 1, config["steps"] + 1):
+    began = time.monotonic()
+    if step - 1 == config.get("kill_at", {}).get(attempt):
+        time.sleep(config.get("seconds", 0.0) / 2)
+        truth.write(f"{attempt} {step} {time.monotonic() - began:.6f}\\n")
+        os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(config.get("seconds", 0.0))
     tell(event="metric", name="loss", step=step, tokens=step * 10, value=5 / step)
+    if truth:
+        truth.write(f"{attempt} {step} {time.monotonic() - began:.6f}\\n")
     if step % config["checkpoint_every"] == 0:
         target = Path(env("CHECKPOINT_DIR")) / f"step_{step:08d}"
         if target.exists():
