@@ -331,6 +331,12 @@ class FakeCluster:
             name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
             self._disrupt(name, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
             self.say(pod, "NodeNotReady", "Node is not ready", kind="Warning", source="node-controller")
+            self.say(
+                pod,
+                "TaintManagerEviction",
+                f"Marking for deletion Pod {namespace}/{name}",
+                source="taint-eviction-controller",
+            )
             self.set_pod(
                 name,
                 phase="Failed",

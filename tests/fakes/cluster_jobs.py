@@ -123,9 +123,9 @@ class Jobs:
             uid, phase = pod["metadata"]["uid"], pod["status"].get("phase")
             if uid in counted or phase not in ENDED or TRACKING not in pod["metadata"].get("finalizers", ()):
                 continue
-            action = "Count" if phase == "Failed" else "Succeed"
+            action, why = "Succeed", ""
             if phase == "Failed":
-                action = self._policy(job, pod)
+                action, why = self._policy(job, pod)
             counted.append(uid)
             if action == "Succeed":
                 status["succeeded"] = status.get("succeeded", 0) + 1
@@ -135,24 +135,26 @@ class Jobs:
                     str(i) for i in sorted(i for i in done if i is not None)
                 )
             elif action == "FailJob":
-                self._fail(
-                    job, "PodFailurePolicy", f"Container of pod {pod['metadata']['name']} matched FailJob"
-                )
+                self._fail(job, "PodFailurePolicy", why)
             elif action == "Count":
                 status["failed"] = status.get("failed", 0) + 1
 
-    def _policy(self, job: Object, pod: Object) -> str:
-        for rule in (job["spec"].get("podFailurePolicy") or {}).get("rules", ()):
-            codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
-            if codes and any(
-                _code_fits(codes, status) for status in pod["status"].get("containerStatuses", ())
-            ):
-                return str(rule["action"])
-            wanted = [(c["type"], c.get("status", "True")) for c in conditions or ()]
+    def _policy(self, job: Object, pod: Object) -> tuple[str, str]:
+        """What the failure policy does about a failed pod, and the message in the controller's words."""
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for number, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules", ())):
+            tail = f"matching {rule['action']} rule at index {number}"
+            codes = rule.get("onExitCodes")
+            for status in pod["status"].get("containerStatuses", ()):
+                if codes and _code_fits(codes, status):
+                    code = status["state"]["terminated"]["exitCode"]
+                    said = f"Container {status['name']} for pod {name} failed with exit code {code} {tail}"
+                    return str(rule["action"]), said
             present = [(c["type"], c["status"]) for c in pod["status"].get("conditions", ())]
-            if any(item in present for item in wanted):
-                return str(rule["action"])
-        return "Count"
+            for wanted in rule.get("onPodConditions") or ():
+                if (wanted["type"], wanted.get("status", "True")) in present:
+                    return str(rule["action"]), f"Pod {name} has condition {wanted['type']} {tail}"
+        return "Count", ""
 
     def _judge(self, job: Object, now: float) -> None:
         spec, status = job["spec"], job["status"]

@@ -41,7 +41,7 @@ def in_background(launch: KubernetesLaunch) -> Callable[[], AttemptEnded]:
 def some_steps(run: Run, cluster: FakeCluster) -> None:
     """Wait until the program wrote some steps."""
     events = run.spec().work_folder / "events.jsonl"
-    cluster.wait(lambda: events.exists() and events.stat().st_size > 2000)
+    cluster.wait(lambda: events.exists() and events.stat().st_size > 3000)
 
 
 def nothing_left(run: Run, cluster: FakeCluster) -> None:

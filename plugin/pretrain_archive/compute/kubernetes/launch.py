@@ -226,14 +226,13 @@ class KubernetesLaunch:
         while True:
             try:
                 standing, away = self.visit(), None
+                if standing.state == "ended":
+                    return self.end()
             except ClusterUnavailableError as error:
                 away = away or time.monotonic()
                 if time.monotonic() - away > AWAY_SECONDS:
                     raise
                 self.progress(f"the cluster does not answer, the job goes on by itself: {error}")
-            else:
-                if standing.state == "ended":
-                    return self.end()
             self.sleep(VISIT_SECONDS)
 
     def kill(self, reason: str = "the task was asked to end") -> None:

@@ -7,7 +7,7 @@ the other takes what was written.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,8 @@ from pretrain_archive.domain.kinds.cluster import ExitClass
 from pretrain_archive.domain.records import Record
 
 KINDS = ("member.observed", "wait.observed", "attempt.started", "job.removed", "attempt.ended")
+GONE = "Deleted"
+"""The phase of a member whose pod went before its end was seen; the cluster has no such phase."""
 PASSING = {"at", "message", "replaces"}
 """What of a member is no change by itself."""
 
@@ -82,21 +84,25 @@ class Facts:
                 changed.append(member)
         return changed
 
-    def vanished(
-        self, present: Collection[str], *, at: datetime, exit_class: ExitClass
-    ) -> list[MemberObserved]:
-        """Record the members whose pod is no longer there and whose end nobody saw, and return them.
+    def missing(self, present: Collection[str]) -> list[MemberObserved]:
+        """Members that were alive when they were seen last and whose pod is no longer there."""
+        return [m for m in self.newest if not _over(m) and m.uid not in present]
 
-        ``ended_at`` is then the moment at which they were missed: they were gone by that time.
+    def vanished(
+        self, present: Collection[str], *, at: datetime, how: Callable[[MemberObserved], ExitClass | None]
+    ) -> list[MemberObserved]:
+        """Record the members whose pod is gone and whose end nobody saw, and return them.
+
+        ``ended_at`` is then the moment at which they were missed: they were gone by that time. ``how`` says from
+        elsewhere what their end was; None stays unrecorded.
         """
         moment = format_time(at)
         missed = [
             member.model_copy(update={
-                "phase": "Deleted", "at": moment, "ended_at": moment, "exit_class": exit_class,
+                "phase": GONE, "at": moment, "ended_at": moment, "exit_class": how(member),
                 "reason": "the pod is gone, its end was not seen", "replaces": None,
             })
-            for member in self.newest
-            if member.exit_class is None and member.uid not in present
+            for member in self.missing(present)
         ]  # fmt: skip
         return [member for member in missed if self._append(f"member/{member.worker}", member)]
 
@@ -185,13 +191,17 @@ class Facts:
         return True
 
 
+def _over(member: MemberObserved) -> bool:
+    return member.exit_class is not None or member.phase == GONE
+
+
 def _same(before: MemberObserved, now: MemberObserved) -> bool:
     return before.model_dump(exclude=PASSING) == now.model_dump(exclude=PASSING)
 
 
 def _backwards(before: MemberObserved, now: MemberObserved) -> bool:
     """Whether ``now`` was seen earlier than ``before``: a pod never comes back to life."""
-    if before.exit_class is not None and now.exit_class is None:
+    if _over(before) and now.exit_class is None:
         return True
     return before.phase != "Pending" and now.phase == "Pending"
 

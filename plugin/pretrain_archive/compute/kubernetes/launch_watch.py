@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
 from pretrain_archive.compute.kubernetes.api import ClusterApi
 from pretrain_archive.compute.kubernetes.exits import JobVerdict, member_of, verdict_of
 from pretrain_archive.compute.kubernetes.exits_pod import worker_of
+from pretrain_archive.compute.kubernetes.exits_reason import DISRUPTIONS, EVENTS
 from pretrain_archive.compute.kubernetes.launch_end import gone_verdict
 from pretrain_archive.compute.kubernetes.launch_facts import Facts, allocated_at, started_payload
-from pretrain_archive.compute.kubernetes.standing import Job, Look, Object, Standing, look
+from pretrain_archive.compute.kubernetes.standing import MOST_PENDING, Job, Look, Object, Standing, look
 from pretrain_archive.compute.kubernetes.waiting import Wait, wait_of
 from pretrain_archive.compute.log import LogTail
 from pretrain_archive.compute.recovery import keep_stop
@@ -66,7 +68,7 @@ class Watch:
         shown: Look | None = None
         away: ClusterUnavailableError | None = None
         try:
-            shown = look(api, job, at=now())
+            shown = self._with_missed(api, job, look(api, job, at=now()))
         except ClusterUnavailableError as error:  # the files are read all the same: a stop rule may fire
             away = error
         at = shown.at if shown else now()
@@ -77,6 +79,14 @@ class Watch:
                 raise away or ClusterUnavailableError("the cluster showed nothing")
             return Standing(state="ended", why=_stopped(stop), stop=stop, last_step=self.seen.last_step)
         return self._stand(shown, wait=wait, stop=stop, killed=killed)
+
+    def _with_missed(self, api: ClusterApi, job: Job, shown: Look) -> Look:
+        """Add what the cluster's events say of pods that went between two visits."""
+        present = {str(pod["metadata"].get("uid")) for pod in shown.pods}
+        events = list(shown.events)
+        for member in self.facts.missing(present)[:MOST_PENDING]:
+            events += api.list("Event", job.namespace, fields=f"involvedObject.uid={member.uid}")
+        return replace(shown, events=events)
 
     def _write_down(self, shown: Look | None, at: datetime) -> Wait | None:
         """Append what is new; a ledger out of reach is noticed: the job goes on a while without."""
@@ -125,8 +135,8 @@ class Watch:
         """Write down the members that changed, and those that are gone; ``removing`` says that this was wanted."""
         self.pods = list(pods)
         present = {str(pod["metadata"].get("uid")) for pod in pods}
-        gone: ExitClass = "interrupted" if removing else "requeued" if self.suspended else "unknown"
-        missed = self.facts.vanished(present, at=at, exit_class=gone)
+        default: ExitClass | None = "interrupted" if removing else "requeued" if self.suspended else None
+        missed = self.facts.vanished(present, at=at, how=lambda member: told_end(member, events) or default)
         fresh = [self._member(pod, at=at, events=events) for pod in sorted(pods, key=_age)]
         for member in [*missed, *self.facts.observe(fresh)]:
             self.progress(_told(member))
@@ -253,6 +263,14 @@ class Watch:
         self._start(final=True)
         self.facts.wait(None, at=at)
         self.show(final=True)
+
+
+def told_end(member: MemberObserved, events: Sequence[Object]) -> ExitClass | None:
+    """How a member ended whose pod is gone, by the condition that it had and by the events about it."""
+    if member.condition:
+        return DISRUPTIONS.get(member.condition.partition(": ")[2], "evicted")
+    about = [e for e in events if (e.get("involvedObject") or {}).get("uid") == member.uid]
+    return next((EVENTS[str(event.get("reason"))] for event in about if event.get("reason") in EVENTS), None)
 
 
 def _age(pod: Object) -> tuple[str, str]:
