@@ -85,6 +85,15 @@ CASES = {
         pytest.param(changed(EnvironmentObserved, differences=[{"field": "host", "grade": "info"}]), VERIFIED,
                      id="for information"),
     ],
+    "changes": [
+        pytest.param(without(EnvironmentObserved), UNRECORDED, id="nothing observed, nothing recorded"),
+        pytest.param(changed(EnvironmentObserved, since_previous=[{"field": "torch", "grade": "major"}]), CHANGED,
+                     id="drift that nobody recorded a change for"),
+        pytest.param(changed(EnvironmentObserved, since_previous=[{"field": "host", "grade": "info"}]), VERIFIED,
+                     id="for information"),
+        pytest.param(first(EnvironmentObserved, changed(EnvironmentObserved, differences=[{"field": "torch"}])),
+                     CHANGED, id="drift between attempts, by what was declared"),
+    ],
     "metrics": [
         pytest.param(without(MetricsRecorded), UNRECORDED, id="none"),
         pytest.param(changed(MetricsRecorded, points=[{"name": "lr", "step": 1, "value": 1.0}]), UNRECORDED,
@@ -105,11 +114,11 @@ CASES = {
     ],
 }  # fmt: skip
 GOOD = {"evaluated": CHANGED}
-ADVISORY = {"environment", "evaluated", "resources", "moving"}
+ADVISORY = {"environment", "evaluated", "resources", "moving", "changes"}
 REQUIREMENTS = {
     "completed": "R088", "explainable": "R135", "evidence_location": "R136", "environment": "R071", "metrics": "R091",
     "checkpoints": "R095", "evaluated": "R119", "signed_apart": "R137",
-    "resources": "R090", "moving": "R090",
+    "resources": "R090", "moving": "R090", "changes": "R093",
 }  # fmt: skip
 
 
