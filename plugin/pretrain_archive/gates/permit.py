@@ -125,7 +125,8 @@ def launch_faults(
     if view.opened.dag_run_id != dag_run_id:
         faults.append(f"the run belongs to DAG run {view.opened.dag_run_id!r}")
     moment = _moment(ledger, view, now)
-    gate = gate_view(ledger, view, "prepare", policy)
+    view = view if view.around else with_sources(ledger, view)
+    gate = gate_view(ledger, view, "prepare", policy, launching=True)
     if scope_of(view.opened) == "full":
         faults += signature_faults(
             gate, now=moment.counts, hours=_hours(view, policy.policy.gates), policy=policy
@@ -142,7 +143,7 @@ def launch_faults(
             review, now=moment.counts, hours=policy.policy.gates.decision_valid_hours, policy=policy
         ),
     )  # fmt: skip
-    faults += rights_faults(view if view.around else with_sources(ledger, view), now=moment.counts)
+    faults += rights_faults(view, now=moment.counts)
     faults += bound_faults(view, observed, policy)
     if faults and (behind := moment.behind()):
         faults[-1] += behind

@@ -81,19 +81,41 @@ def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
     before: int | None = opened.position
     while True:
         rows = ledger.runs(RunQuery(project=str(opened.payload["project"]), before=before, limit=PAGE))
+        found = ledger.records(streams=[row.run_uid for row in rows], kinds=["gate.decision"]) if rows else ()
+        approved = {d.stream for d in found if _approves(d) and d.position < opened.position}
         for row in rows:
-            decisions = ledger.records(streams=[row.run_uid], kinds=["gate.decision"])
-            if any(
-                d.payload["gate"] == "prepare"
-                and d.payload["decision"] == "approve"
-                and d.position < opened.position
-                for d in decisions
-            ):
-                known = ledger.records(streams=[row.run_uid])
-                return RunView.of(row.run_uid, (r for r in known if r.position < opened.position))
+            if row.run_uid in approved:
+                return _before(ledger, row.run_uid, opened)
         if len(rows) < PAGE:
             return None
         before = rows[-1].position
+
+
+def _approves(decision: Record) -> bool:
+    return decision.payload["gate"] == "prepare" and decision.payload["decision"] == "approve"
+
+
+def _before(ledger: Ledger, run_uid: str, opened: Record) -> RunView:
+    """A run as it stood when another one was opened."""
+    return RunView.of(run_uid, (r for r in ledger.records(streams=[run_uid]) if r.position < opened.position))
+
+
+def _compared(ledger: Ledger, view: RunView, signed: GateDossier) -> RunView | None:
+    """The run that the signed dossier was compared with, without looking for it again.
+
+    Which one it was follows from the log before the run's opening, and that never changes; the answer was taken
+    only because it named exactly the dossier that was computed in full. So a launch asks for that run alone.
+    """
+    uid = str(signed.document.get("compared_with") or "")
+    opened = next((record for record in view.records if record.kind == "run.opened"), None)
+    if not uid or opened is None:
+        return None
+    known = _before(ledger, uid, opened)
+    return (
+        known
+        if any(_approves(record) for record, _ in known.all(GateDecision))
+        else _last_approved(ledger, view)
+    )
 
 
 def _with_taken_name(ledger: Ledger, view: RunView, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -111,12 +133,17 @@ def _with_taken_name(ledger: Ledger, view: RunView, items: tuple[Item, ...]) -> 
     return tuple(replace(item, **taken) if item.id == "release.version" else item for item in items)  # type: ignore[arg-type]
 
 
-def compute_dossier(ledger: Ledger, view: RunView, gate: str, *, until: int | None = None) -> Dossier:
+def compute_dossier(
+    ledger: Ledger, view: RunView, gate: str, *, until: int | None = None, signed: GateDossier | None = None
+) -> Dossier:
     """The dossier of ``gate`` from the ledger alone; the same records give the same dossier.
 
     Later facts of the run's sources belong to it, up to the position ``until`` of the log where one is given.
+    ``signed`` is the dossier that was signed: then what it settles is not looked for again, and a view that was built
+    by :func:`with_sources` is taken as it is, so that the time does not grow with the ledger.
     """
-    view = with_sources(ledger, view, until=until)
+    if signed is None or view.around is None:
+        view = with_sources(ledger, view, until=until)
     items = checklist(gate, view, recorded_policy(view))
     facts = facts_of(gate, view)
     if gate == "close":
@@ -127,7 +154,7 @@ def compute_dossier(ledger: Ledger, view: RunView, gate: str, *, until: int | No
             (*items, *prepare_items(view, prepare, recorded_policy(view))),
             (*facts, *prepare_facts(view, prepare)),
         )
-    previous = _last_approved(ledger, view)
+    previous = _last_approved(ledger, view) if signed is None else _compared(ledger, view, signed)
     return Dossier(
         gate=gate,
         run_uid=view.run_uid,
@@ -171,14 +198,17 @@ def signed_in_its_time(ledger: Ledger, view: RunView, gate: str) -> bool:
 
 
 def gate_view(
-    ledger: Ledger, view: RunView, gate: str, policy: LoadedPolicy | None = None, *, until: int | None = None
-) -> GateView:
+    ledger: Ledger, view: RunView, gate: str, policy: LoadedPolicy | None = None, *, until: int | None = None,
+    launching: bool = False,
+) -> GateView:  # fmt: skip
     """The whole picture of ``gate``; ``policy`` (the file as it stands now) only flags a changed policy.
 
-    ``until`` is the last position of the log up to which facts of the run's sources count.
+    ``until`` is the last position of the log up to which facts of the run's sources count. ``launching`` takes from
+    the signed dossier what cannot have changed since: see :func:`compute_dossier`.
     """
-    dossier = compute_dossier(ledger, view, gate, until=until)
     decision = view.decision(gate)
+    signed = _shown_for(view, decision[1]) if launching and decision else None
+    dossier = compute_dossier(ledger, view, gate, until=until, signed=signed)
     submitter = view.opened.submitter if view.opened else None
     return GateView(
         gate=gate,

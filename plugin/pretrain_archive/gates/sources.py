@@ -25,8 +25,9 @@ MOST_NODES = 100_000
 def with_sources(ledger: Ledger, view: RunView, *, until: int | None = None) -> RunView:
     """The view with what is recorded around it; ``until`` is the last position of the log that counts."""
     snapshots = list(dict.fromkeys(_ref(snapshot) for _, snapshot in view.all(SnapshotCreated)))
-    traced, complete = _lineage(ledger, [Ref(type="run", id=view.run_uid), *snapshots])
-    edges = content_edges(_as_this_run_says(view, traced))
+    starts = [Ref(type="run", id=view.run_uid), *snapshots]
+    traced, complete = ledger.lineage(starts, max_nodes=MOST_NODES)
+    edges = content_edges(_as_this_run_says(view, list(traced)))
     behind = {ref: _sources_behind(edges, ref) for ref in (Ref(type="run", id=view.run_uid), *snapshots)}
     rooted = tuple(str(ref) for ref in snapshots if behind[ref])
     found = tuple(dict.fromkeys(source for ids in behind.values() for source in ids))
@@ -57,20 +58,6 @@ def newest_of_sources(view: RunView) -> dict[str, int]:
 
 def _ref(snapshot: SnapshotCreated) -> Ref:
     return Ref(type="snapshot", id=snapshot.name, version=str(snapshot.version))
-
-
-def _lineage(ledger: Ledger, starts: Iterable[Ref]) -> tuple[list[Edge], bool]:
-    """What the ledger knows behind any of ``starts``, and whether they were followed to their end."""
-    edges: dict[Edge, None] = {}
-    complete, known = True, set[Ref]()
-    for start in starts:
-        if start in known:
-            continue
-        trace = ledger.trace(start, direction="backward", max_nodes=MOST_NODES)
-        edges |= dict.fromkeys(step.edge for step in trace.edges)
-        known |= {start, *trace.nodes}
-        complete = complete and not trace.truncated
-    return list(edges), complete
 
 
 def _as_this_run_says(view: RunView, edges: list[Edge]) -> list[Edge]:

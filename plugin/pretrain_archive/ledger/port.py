@@ -164,6 +164,9 @@ class Ledger(Protocol):
     def proofs(self, positions: Sequence[int], *, size: int) -> dict[int, list[str]]:
         """Return the hex inclusion proof (nearest sibling first) of each position in the tree of ``size``."""
 
+    def lineage(self, starts: Sequence[Ref], *, max_nodes: int) -> tuple[tuple[Edge, ...], bool]:
+        """Return every edge behind ``starts`` once, whoever recorded it, and whether all of them were reached."""
+
     def newest_time(self, *, after: int) -> str | None:
         """Return the latest ``recorded_at`` of the newest thousand records behind position ``after``, None if none.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from pretrain_archive.domain.errors import LedgerError
@@ -179,6 +179,28 @@ def read_trace(
     parameters = [column_text(_sayable(str(start))), *moment, max_nodes + 1, *moment]
     rows = _rows(database, trace_sql(direction, dated=bool(as_of)), parameters)
     return _breadth_first(start, direction, rows, max_nodes)
+
+
+def read_lineage(
+    database: Database, starts: Sequence[Ref], *, max_nodes: int
+) -> tuple[tuple[Edge, ...], bool]:
+    """See ``Ledger.lineage``. Equal edges of many records are one row: they are not read one by one."""
+    marks = " UNION ".join("SELECT CAST(? AS VARCHAR)" for _ in starts)
+    sql = (
+        f"WITH RECURSIVE reach(name) AS (SELECT * FROM ({marks}) AS starts UNION "  # noqa: S608 - only marks
+        "SELECT e.object FROM reach JOIN pretrain_archive_edge e ON e.subject = reach.name), "
+        "cut(name) AS (SELECT name FROM reach LIMIT ?) "
+        "SELECT DISTINCT e.subject, e.relation, e.object FROM cut JOIN pretrain_archive_edge e ON e.subject = cut.name"
+    )
+    most = max_nodes + len(starts)
+    names = [column_text(_sayable(str(start))) for start in starts]
+    rows = _rows(database, sql, [*names, most + 1])
+    edges = tuple(
+        Edge(subject=_ref(from_column(a)), relation=_RELATIONS[relation], object=_ref(from_column(b)))
+        for a, relation, b in sorted(rows)  # in an order that no plan of the database changes
+    )
+    reached = {*names, *(row[0] for row in rows), *(row[2] for row in rows)}
+    return edges, len(reached) <= most
 
 
 def _breadth_first(start: Ref, direction: Direction, rows: list[tuple[Any, ...]], max_nodes: int) -> Trace:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pretrain_archive.domain.errors import ArchiveError, LedgerError
 from pretrain_archive.domain.identity import Ref, parse_time, utc_now
-from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.records import Draft, Edge, Record
 from pretrain_archive.ledger import audit, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.engine import Database, Session
@@ -101,6 +101,10 @@ class SqlLedger:
     ) -> Trace:
         """See ``Ledger.trace``."""
         return reading.read_trace(self.database, start, direction=direction, as_of=as_of, max_nodes=max_nodes)
+
+    def lineage(self, starts: Sequence[Ref], *, max_nodes: int) -> tuple[tuple[Edge, ...], bool]:
+        """See ``Ledger.lineage``."""
+        return reading.read_lineage(self.database, starts, max_nodes=max_nodes)
 
     def seal(self) -> SignedCheckpoint:
         """See ``Ledger.seal``."""

@@ -9,7 +9,7 @@ from tests.bypass.ground import Ground, Try
 
 from pretrain_archive.domain.errors import ArchiveError, LedgerUnavailableError
 
-METHODS = ("append", "records", "runs", "trace", "seal", "proofs", "newest_time", "attest")
+METHODS = ("append", "records", "runs", "lineage", "seal", "proofs", "newest_time", "attest")
 
 
 class Broken:
@@ -81,7 +81,7 @@ TRIES = [
     *(Try(f"only at call {n}", "signed", _fails(_once(n))) for n in (0, 1, 2, 3, 5, 8, 11)),
     *(
         Try(f"every {name}", "signed", _fails(_named(name)))
-        for name in ("append", "records", "trace", "seal", "proofs")
+        for name in ("append", "records", "lineage", "seal", "proofs")
     ),
     *(Try(f"every {name}", "signed", _fails(_named(name))) for name in ("newest_time", "attest")),
     Try("the intent is written and its answer lost", "signed", _fails(_named("append"), after=True)),
