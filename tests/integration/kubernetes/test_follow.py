@@ -15,7 +15,7 @@ from pretrain_archive.compute.kubernetes.follow import Connect, Follower, Pace, 
 from pretrain_archive.compute.kubernetes.names import ATTEMPT_LABEL, RUN_LABEL
 
 NAMESPACE = "training"
-QUICK = Pace(watch=60, poll=0.2, first_pause=0.05, longest_pause=0.3)
+QUICK = Pace(watch=60, poll=0.2, first_pause=0.05, longest_pause=0.3, linger=0.3)
 
 
 @pytest.fixture
@@ -139,6 +139,9 @@ def test_only_followed_jobs_are_kept(cluster: FakeCluster) -> None:
             assert [view.target.name] == [str((view.job or {})["metadata"]["name"])]
             assert follower.jobs == 1
         assert follower.jobs == 0
+        async with follower.follow(target("mine")) as again:  # back from a visit: nothing is asked for again
+            assert again is view
+        await asyncio.sleep(0.5)
         assert not follower.views
 
     play(cluster, scene)
@@ -321,11 +324,8 @@ def test_a_cluster_that_was_never_there(caplog: pytest.LogCaptureFixture) -> Non
     assert any("does not answer" in record.getMessage() for record in caplog.records)
 
 
-def test_all_users_of_a_loop_share_one_follower(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_users_of_a_loop_share_one_follower(cluster: FakeCluster) -> None:
     """The second user gets the first one's follower; it is closed a while after the last one left."""
-    monkeypatch.setattr("pretrain_archive.compute.kubernetes.follow.LINGER_SECONDS", 0.1)
 
     def make() -> Follower:
         return Follower(connect_to(cluster), namespace=NAMESPACE, pace=QUICK)

@@ -37,9 +37,6 @@ GATHER_SECONDS = 0.1
 NAMED_RUNS = 40
 """Up to so many runs are named in a selector; of more, everything is listed."""
 
-LINGER_SECONDS = 30.0
-"""How long a follower without jobs stays: a trigger leaves for a visit and comes back."""
-
 UNAUTHORISED = 401
 OPTIONAL = frozenset({"Event", "Workload"})
 
@@ -66,7 +63,21 @@ class Follower:
 
     @asynccontextmanager
     async def follow(self, target: Target) -> AsyncIterator[View]:
-        """The job's view, kept up to date as long as the context is open."""
+        """The job's view, kept up to date as long as the context is open, and for a while after it.
+
+        A trigger leaves for a visit and comes back: it finds the view as it is, and nothing is asked for again.
+        """
+        resting = [v for v in self.views.get(target.key, []) if not v.followed and v.target == target]
+        view = resting[0] if resting else self._begin(target)
+        view.followed = True
+        try:
+            yield view
+        finally:
+            view.followed = False
+            view.left = time.monotonic()
+            asyncio.get_running_loop().call_later(self.pace.linger, self._forget, view)
+
+    def _begin(self, target: Target) -> View:
         view = View(target=target, away_since=self.away_since, problem=self.problem)
         self.views.setdefault(target.key, []).append(view)
         kinds = {target.object_kind, "Pod", "Event"} | ({"Workload"} if target.queued else set())
@@ -76,19 +87,22 @@ class Follower:
             self._new.append(view)
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.create_task(self._look())
-        try:
-            yield view
-        finally:
-            left = [v for v in self.views.get(target.key, []) if v is not view]
-            if left:
-                self.views[target.key] = left
-            else:
-                self.views.pop(target.key, None)
+        return view
+
+    def _forget(self, view: View) -> None:
+        """Drop what is known of a job that nobody has followed for a while."""
+        if view.followed or time.monotonic() - view.left < self.pace.linger * 0.9:
+            return
+        left = [other for other in self.views.get(view.target.key, []) if other is not view]
+        if left:
+            self.views[view.target.key] = left
+        else:
+            self.views.pop(view.target.key, None)
 
     @property
     def jobs(self) -> int:
         """How many jobs are followed."""
-        return len(self.views)
+        return sum(any(view.followed for view in views) for views in self.views.values())
 
     async def close(self) -> None:
         """End every stream and the connection."""
@@ -227,7 +241,7 @@ async def follower_for(key: Hashable, make: Callable[[], Follower]) -> AsyncIter
         yield follower
     finally:
         _USERS[place] -= 1
-        loop.call_later(LINGER_SECONDS, _close_unused, place)
+        loop.call_later(follower.pace.linger, _close_unused, place)
 
 
 def _close_unused(place: tuple[int, Hashable]) -> None:

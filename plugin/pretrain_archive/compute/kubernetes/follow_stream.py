@@ -26,13 +26,15 @@ class Pace:
     """How often a stream asks. Seconds throughout.
 
     ``watch`` is how long the server keeps one watch open; ``poll`` the interval of listing where watching is not
-    permitted; ``first_pause`` to ``longest_pause`` lie between tries at a cluster that does not answer.
+    permitted; ``first_pause`` to ``longest_pause`` lie between tries at a cluster that does not answer. ``linger``
+    is how long what is known of a job is kept after its trigger left: for a visit it is back within it.
     """
 
     watch: float = 240.0
     poll: float = 15.0
     first_pause: float = 0.5
     longest_pause: float = 30.0
+    linger: float = 90.0
 
 
 class Sink(Protocol):

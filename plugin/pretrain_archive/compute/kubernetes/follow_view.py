@@ -49,6 +49,8 @@ class View:
     away_since: float | None = None
     problem: str = ""
     changes: int = 0
+    followed: bool = False
+    left: float = 0.0
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _gone: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_GONE))
 
