@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from pretrain_archive.compute.local import LocalLaunch
+    from pretrain_archive.services.drill_faults import Fault
 
 
 class RecoveryDrillOperator(RunOperator):
@@ -47,8 +48,8 @@ class RecoveryDrillOperator(RunOperator):
 
         try:
             plan = Plan(
-                inject=self.inject, program=Path(self.program), project=self.project, nodes=int(self.nodes),
-                workers=int(self.workers), node=int(self.node), at_step=int(self.at_step),
+                inject=cast("Fault", self.inject), program=Path(self.program), project=self.project,
+                nodes=int(self.nodes), workers=int(self.workers), node=int(self.node), at_step=int(self.at_step),
             )  # fmt: skip
             bench = Bench(store=self.store, policies=policy, runs_folder=runs_folder())
             run_uid, filed = drill(self.ledger, self.caller(context), bench, plan, hold=self._hold)

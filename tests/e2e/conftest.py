@@ -214,6 +214,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (policies / "labels.toml").write_text(DEFINITION)
     (policies / "typo.toml").write_text(policy_text("typo").replace("deadline_hours", "deadline_hour"))
     (policies / "cloud.toml").write_text(cloud_policy(base))
+    (policies / "drill.toml").write_text((ROOT / "dags" / "policies" / "drill.toml").read_text())
     with cluster_in(base) as cluster:
         config = {"kube_config_path": str(cluster.kubeconfig(base / "kubeconfig"))}
         env = {

@@ -7,7 +7,6 @@ drill with anything unrecorded has not passed.
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +18,7 @@ from typing import Any
 from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.compute.namespaces import Network, NoNamespacesError
-from pretrain_archive.domain.errors import ArchiveError, InputError
+from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.identity import parse_time, utc_now
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
@@ -34,49 +33,17 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services import data, processing
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.drill_faults import Fault, Injected, Saboteur
+from pretrain_archive.services.drill_faults import Injected, Saboteur
+from pretrain_archive.services.drill_plan import Plan, conf_of, write_source
 from pretrain_archive.services.launch_bench import Bench
 from pretrain_archive.services.launching import launch
 from pretrain_archive.services.opening import Host, open_run
 
+__all__ = ["NAMES", "Drill", "Plan", "Review", "drill"]
+
 NAMES = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
 Review = Callable[[str], None]
 """Asks and answers the review of a stopped run; given the run's uid."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What to do to which job.
-
-    ``program`` is the folder with ``nodes.py`` and ``train.py``. ``node`` is whom the fault hits. ``patience`` is how
-    many seconds workers wait for each other before they fail; 0 leaves a hang to the stop rule ``no_progress``, after
-    ``no_progress_minutes``, and the run then waits for a person's review.
-    """
-
-    inject: Fault
-    program: Path
-    project: str = "drill"
-    nodes: int = 2
-    workers: int = 2
-    node: int = 1
-    at_step: int = 25
-    checkpoint_every: int = 10
-    steps: int = 120
-    patience: float = 15.0
-    no_progress_minutes: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.node < self.nodes:
-            raise InputError("node", self.node, f"there are {self.nodes} nodes", hint="Nodes count from 0.")
-        if self.nodes * self.workers < 2:
-            raise InputError("workers", self.workers, "one worker is no group", hint="Take at least two.")
-        if not self.checkpoint_every < self.at_step < self.steps - 20:
-            raise InputError(
-                "at_step", self.at_step, f"must lie after the first checkpoint and 20 steps before {self.steps}",
-                hint="Choose another step, or more steps.",
-            )  # fmt: skip
-        if not (self.program / "nodes.py").is_file():
-            raise InputError("program", str(self.program), "no nodes.py there", hint="Name docker/trainer.")
 
 
 @dataclass(kw_only=True)
@@ -144,61 +111,13 @@ def drill(
 
 def _prepare(one: Drill, source: Path, network: Network | None) -> None:
     """Open the exploration run and make its data."""
-    _write_source(source)
+    write_source(source)
     host = Host(policies=one.bench.policies, work_folder=one.bench.runs_folder)
-    one.run_uid = open_run(one.ledger, one.task("open_run"), _conf(one, source, network), host).run_uid
+    one.run_uid = open_run(one.ledger, one.task("open_run"), conf_of(one.plan, source, network), host).run_uid
     one.caller.say(f"drill: run {one.run_uid}, {one.plan.nodes} nodes with {one.plan.workers} workers each")
     data.register(one.ledger, one.task("register_source"), one.run_uid)
     data.make_snapshot(one.ledger, one.bench.store, one.task("snapshot"), one.run_uid)
     processing.process(one.ledger, one.bench.store, one.task("process"), one.run_uid)
-
-
-def _write_source(folder: Path) -> None:
-    """Sixty small documents; the same ones in every drill."""
-    for number in range(60):
-        text = f"document {number} of a recovery drill, with words of its own\n" * (number % 7 + 2)
-        (folder / f"document-{number:02d}.txt").write_text(text)
-
-
-def _conf(one: Drill, source: Path, network: Network | None) -> dict[str, Any]:
-    plan, program = one.plan, one.plan.program
-    words = [
-        "{python}",
-        str(program / "nodes.py"),
-        "--nodes",
-        str(plan.nodes),
-        "--workers",
-        str(plan.workers),
-    ]
-    if plan.patience:
-        words += ["--patience", f"{plan.patience:g}"]
-    if network is not None:
-        words += ["--address", network.address(0), "--network", *network.names]
-    return {
-        "scope": "exploration", "project": plan.project,
-        "objective": f"Recovery drill: {plan.inject} on a representative task", "training_type": "pre-training",
-        "source": str(source), "licence": "CC0-1.0", "intended_use": "experiment", "source_name": "recovery-drill",
-        "origin_class": "synthetic", "obtained": "made by the drill", "authorisation": "own work",
-        "usage_scope": ["experiment"], "configuration": _configuration(plan),
-        "train_command": [*words, "--", str(program / "train.py")],
-        "evaluate_command": ["{python}", str(program / "evaluate.py")],
-        "budget_minutes": 5, "checkpoint_every": plan.checkpoint_every, "wall_minutes": 5,
-        "no_progress_minutes": plan.no_progress_minutes, "max_attempts": 3, "acceptance_metric": "bits_per_byte",
-        "release_name": "recovery-drill", "release_version": "1",
-    }  # fmt: skip
-
-
-def _configuration(plan: Plan) -> dict[str, Any]:
-    """The trainer's example, made small: what counts is that several workers compute each step together."""
-    configuration = json.loads((plan.program / "demo.json").read_text())
-    configuration.pop("checkpoint_every")
-    configuration["model"] |= {"layers": 2, "width": 64, "heads": 2, "context": 128, "previous_bytes": 2}
-    configuration["optimisation"] |= {
-        "steps": plan.steps,
-        "batch": 2 * plan.nodes * plan.workers,
-        "warmup": 5,
-    }
-    return configuration | {"evaluate_every": 0, "evaluate_bytes": 512, "report_bytes": 512, "log_every": 10}
 
 
 @contextmanager
