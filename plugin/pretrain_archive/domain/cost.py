@@ -118,9 +118,11 @@ def account(view: RunView, *, as_of: str | None = None) -> RunAccount:
     """The account of a run. ``as_of`` is until when stored bytes are counted: by default the newest record."""
     evidence = evidence_of(view)
     legs = legs_of(evidence)
-    typical = [t for a in evidence if (t := typical_step(a, _of(legs, a))) is not None]
-    usual = round(statistics.median(typical)) if typical else None
-    attempts = tuple(_attempt(view, one, _of(legs, one), usual) for one in evidence)
+    parts = {one.attempt: [leg for leg in legs if leg.attempt == one.attempt] for one in evidence}
+    steps = {one.attempt: typical_step(one, parts[one.attempt]) for one in evidence}
+    known = [step for step in steps.values() if step is not None]
+    usual = round(statistics.median(known)) if known else None
+    attempts = tuple(_attempt(view, one, parts[one.attempt], steps[one.attempt], usual) for one in evidence)
     slices = tuple(piece for one in attempts for piece in one.slices) + tuple(_evaluations(view))
     opened = view.opened
     scope = str(opened.conf.get("scope", "full")) if opened else "full"
@@ -134,13 +136,11 @@ def account(view: RunView, *, as_of: str | None = None) -> RunAccount:
     )  # fmt: skip
 
 
-def _of(legs: Iterable[Leg], attempt: AttemptEvidence) -> list[Leg]:
-    return [leg for leg in legs if leg.attempt == attempt.attempt]
-
-
-def _attempt(view: RunView, one: AttemptEvidence, legs: Sequence[Leg], usual: int | None) -> AttemptAccount:
+def _attempt(
+    view: RunView, one: AttemptEvidence, legs: Sequence[Leg], step: int | None, usual: int | None
+) -> AttemptAccount:
     held, notes = holdings_of(view, one)
-    tiling = tile(one, legs, usual=usual)
+    tiling = tile(one, legs, typical=step if step is not None else usual)
     slices = [piece for holding in held for piece in _cut(holding, held, tiling, one.attempt)]
     if tiling.behind:
         notes.append(note("behind", n=tiling.behind))
@@ -153,7 +153,7 @@ def _attempt(view: RunView, one: AttemptEvidence, legs: Sequence[Leg], usual: in
         attempt=one.attempt, state=one.state, device=held[0].device if held else "machine",
         devices=sum(h.devices for h in held), members=len({h.worker for h in held}),
         allocated_us=sum((h.end - h.start) * h.devices for h in held), queue_us=max(0, start - one.intent_at),
-        step_us=typical_step(one, legs), save_seconds=tuple(one.saves), slices=tuple(slices), notes=tuple(notes),
+        step_us=step, save_seconds=tuple(one.saves), slices=tuple(slices), notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def _fallbacks(evidence: Sequence[AttemptEvidence], legs: Sequence[Leg]) -> Iter
     """Attempts that went on from an older checkpoint than the newest that had counted."""
     saved = 0
     for one in evidence:
-        first = next(iter(_of(legs, one)), None)
+        first = next((leg for leg in legs if leg.attempt == one.attempt), None)
         if first is not None and first.base < saved:
             yield note("fell_back", attempt=one.attempt, base=first.base, saved=saved)
         saved = max(saved, one.saved or 0)

@@ -124,7 +124,8 @@ class Still:
 
     def within(self, start: int, end: int) -> Iterator[Window]:
         """The parts of windows between two moments."""
-        for window in self.windows[bisect_right(self._ends, start) :]:
+        for place in range(bisect_right(self._ends, start), len(self.windows)):
+            window = self.windows[place]
             if window.start >= end:
                 return
             yield replace(window, start=max(window.start, start), end=min(window.end, end))

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from pretrain_archive.domain.cost_bins import MICRO, Bin
 from pretrain_archive.domain.cost_evidence import AttemptEvidence
-from pretrain_archive.domain.cost_legs import Leg, Still, typical_step
+from pretrain_archive.domain.cost_legs import Leg, Still
 
 STALL = 5
 """A step that takes so many times the usual one stood still for what is above one: a rule of thumb, said in docs."""
@@ -94,10 +94,9 @@ class Tiling:
                 self.fill(window.end, window.bin, window.detail)
 
 
-def tile(attempt: AttemptEvidence, legs: Sequence[Leg], *, usual: int | None = None) -> Tiling:
-    """Lay out an attempt. ``usual`` is the run's typical step where the attempt itself shows none."""
+def tile(attempt: AttemptEvidence, legs: Sequence[Leg], *, typical: int | None) -> Tiling:
+    """Lay out an attempt. ``typical`` is the time of a step, the run's where the attempt itself shows none."""
     tiling = Tiling(cursor=attempt.begin, end=attempt.end, still=Still(attempt.windows))
-    typical = typical_step(attempt, legs) or usual
     reported = [leg for leg in legs if leg.reports]
     if not reported:
         _silent(tiling, attempt)
