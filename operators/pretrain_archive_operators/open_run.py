@@ -57,5 +57,6 @@ class OpenRunOperator(ArchiveTask, BaseOperator):
                 "policy_digest": opened.policy_digest,
                 "conf_digest": opened.conf_digest,
                 "derived_from": opened.derived_from,
+                "scope": opened.conf.get("scope") or "full",
             }
         )

@@ -56,6 +56,7 @@ def list_runs(
 ) -> None:
     """List runs, newest first, with state and worst verdict."""
     from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.domain.exploration import scope_of  # noqa: PLC0415
     from pretrain_archive.domain.run_view import RunView  # noqa: PLC0415
     from pretrain_archive.gates.sources import with_later_facts  # noqa: PLC0415
     from pretrain_archive.ledger.port import RunQuery  # noqa: PLC0415
@@ -72,6 +73,7 @@ def list_runs(
                 "run_uid": row.run_uid,
                 "project": row.project,
                 "state": view.state,
+                "scope": scope_of(view.opened),
                 "verdict": verdict,
                 "submitter": row.submitter,
                 "objective": row.objective,
@@ -81,10 +83,10 @@ def list_runs(
                 "waiting_gate": view.waiting_gate(),
             }
         )
-    columns = ("opened_at", "run_uid", "state", "verdict", "submitter", "objective")
+    columns = ("opened_at", "run_uid", "state", "scope", "verdict", "submitter", "objective")
     rows = [[plain(run[column] or "") for column in columns] for run in runs]
     text = (
-        table(rows, head=["opened", "run", "state", "verdict", "submitter", "objective"])
+        table(rows, head=["opened", "run", "state", "scope", "verdict", "submitter", "objective"])
         if rows
         else ["no runs"]
     )
@@ -103,7 +105,7 @@ def show(run: RunName, as_json: Json = False) -> None:
     lines = [
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
         plain((document["purpose"] or {}).get("objective", "purpose unrecorded")),
-        f"submitted by {plain(document['submitter'] or 'nobody')}, project {plain(document['project'])}",
+        f"submitted by {plain(document['submitter'] or 'nobody')}, project {plain(document['project'])}, scope {document['scope']}",
         f"Airflow run {plain(document['dag_run_id'])} of {plain(document['dag_id'])}",
         "",
     ]
@@ -137,6 +139,7 @@ def _source_lines(sources: list[dict[str, Any]]) -> list[str]:
 
 def run_document(view: RunView) -> dict[str, Any]:
     """A run as one JSON document: the worst verdict first within each track."""
+    from pretrain_archive.domain.exploration import scope_of  # noqa: PLC0415
     from pretrain_archive.domain.verdicts import counts, worst_first  # noqa: PLC0415
     from pretrain_archive.package.items import evidence_items, worst  # noqa: PLC0415
 
@@ -149,6 +152,7 @@ def run_document(view: RunView) -> dict[str, Any]:
     return {
         "run_uid": view.run_uid,
         "state": view.state,
+        "scope": scope_of(opened),
         "verdict": worst(item.verdict for item in items).value,
         "counts": counts(items),
         "project": opened.project,

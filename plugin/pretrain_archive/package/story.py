@@ -12,21 +12,19 @@ from dataclasses import dataclass, field
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
 from pretrain_archive.package.reviewed import closed_by_review, reviews_told
+from pretrain_archive.package.words import EXPLORATION
 
 GATE_ZH = {"prepare": "准备", "review": "复审", "run": "执行", "close": "结项"}
 OUTCOME_ZH = {"register": "登记", "continue": "继续实验", "clean_up": "清理"}
 OUTCOME_EN = {"register": "enter the registry", "continue": "continue experimenting", "clean_up": "clean up"}
 STATE_ZH = {
-    "completed": "已完成",
-    "failed": "失败",
-    "stopped": "被停止",
-    "interrupted": "被中断",
-    "lost": "失联",
-}
+    "completed": "已完成", "failed": "失败", "stopped": "被停止", "interrupted": "被中断", "lost": "失联",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,6 +157,8 @@ def _input(view: RunView) -> _Words:
 
 def _conditions(view: RunView) -> _Words:
     words = _Words("conditions", "Conditions", "条件")
+    if is_exploration(view):
+        words.say(*EXPLORATION)
     declared, environment = view.last(kinds.ConfigurationDeclared), view.last(kinds.EnvironmentDeclared)
     if declared is None:
         words.missing("Configuration and budget", "配置与预算")

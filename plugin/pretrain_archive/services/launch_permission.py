@@ -61,6 +61,11 @@ def take_permit(ledger: Ledger, caller: Caller, view: RunView, bench: Bench) -> 
             caller.say("waiting for the ledger's signer to cover what the launch rests on")
             time.sleep(2)
         else:
+            if permit.share is not None:
+                caller.say(
+                    f"exploration: no sign-off, at most {permit.share.deadline_seconds:g} s on {permit.share.units} "
+                    "accelerator(s) or machine(s); never a candidate"
+                )
             return permit, code
 
 

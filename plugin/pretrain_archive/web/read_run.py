@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
 from pretrain_archive.domain.source_rights import LATER_KINDS
@@ -62,6 +63,7 @@ class RunPage:
     timeline: tuple[Record, ...]
     packages: tuple[tuple[Record, kinds.PackageWritten], ...]
     people: tuple[tuple[str, str], ...]
+    exploration: bool
     changes: tuple[tuple[Record, kinds.ChangeRecorded], ...] = ()
 
 
@@ -93,6 +95,7 @@ def run_page(ledger: Ledger, view: RunView) -> RunPage:
         timeline=tuple(_timeline(view)),
         packages=tuple(reversed(list(view.all(kinds.PackageWritten)))),
         people=(("submitter", opened.submitter or ""), *opened.people.items()),
+        exploration=is_exploration(view),
         changes=tuple(reversed(list(view.all(kinds.ChangeRecorded)))),
     )
 

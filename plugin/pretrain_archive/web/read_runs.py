@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import STATE_KINDS, RunView
 from pretrain_archive.domain.verdicts import counts
@@ -42,6 +43,7 @@ class RunLine:
     waiting: str | None
     since: str | None
     counts: dict[str, int] | None = None
+    exploration: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +99,10 @@ def _waiting(ledger: Ledger, dag_ids: Collection[str]) -> list[RunLine]:
 def _counted(ledger: Ledger, lines: list[RunLine]) -> list[RunLine]:
     read = _views(ledger, [line.row.run_uid for line in lines], EVIDENCE_KINDS)
     views = {view.run_uid: view for view in with_later_facts(ledger, read.values())}
-    return [replace(line, counts=counts(evidence(views[line.row.run_uid]))) for line in lines]
+    return [
+        replace(line, counts=counts(evidence(view)), exploration=is_exploration(view))
+        for line, view in ((line, views[line.row.run_uid]) for line in lines)
+    ]
 
 
 def fits(state: str, wanted: str) -> bool:

@@ -120,6 +120,11 @@ RUNS: dict[str, tuple[str, str]] = {
         "粗线：最终采用的部分。虚线：后来的尝试重复的步数。色带：最低值与最高值。",
     ),
     "run.others": ("This Dag run recorded more than one run", "该 Dag 执行记录了多个训练"),
+    "run.exploration": ("Exploration", "探索训练"),
+    "run.exploration.about": (
+        "Launched without a full sign-off, under the ceiling of the policy. What it made is never a candidate.",
+        "未经完整签批启动，受策略上限约束。其产物不得成为候选。",
+    ),
     "run.failure": ("The run failed in {task}", "训练在 {task} 失败"),
     "run.dag_run": ("Dag run", "Dag 执行"),
     "role.data_owner": ("Data owner", "数据负责人"),

@@ -111,7 +111,7 @@ def test_state_needs_only_its_kinds(run):
         write()
 
 
-ASKED_BY_POLICY = {"prepare.label_review"}
+ASKED_BY_POLICY = {"prepare.label_review", "release.scope"}
 """Items that only a policy brings which asks for them."""
 
 
