@@ -13,6 +13,12 @@ from pretrain_archive.domain.run_view import RunView
 Scope = Literal["full", "exploration"]
 REASON = "the run is an exploration: it was launched without a full sign-off, and what it made is never a candidate"
 
+TOLD = (
+    f"{REASON[:1].upper()}{REASON[1:]}.",
+    "这是探索训练：未经完整签批启动，受策略上限约束；其产物不得成为候选。",
+)
+"""The same as a sentence, in English and 简体中文."""
+
 
 def scope_of(opened: kinds.RunOpened | None) -> Scope:
     """The scope that a run was opened with; whatever is neither unsaid nor ``full`` counts as exploration.

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.chains import chain_of
-from pretrain_archive.domain.exploration import is_exploration
+from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
 from pretrain_archive.package.reviewed import closed_by_review, reviews_told
-from pretrain_archive.package.words import EXPLORATION
 
 GATE_ZH = {"prepare": "准备", "review": "复审", "run": "执行", "close": "结项"}
 OUTCOME_ZH = {"register": "登记", "continue": "继续实验", "clean_up": "清理"}
@@ -158,7 +157,7 @@ def _input(view: RunView) -> _Words:
 def _conditions(view: RunView) -> _Words:
     words = _Words("conditions", "Conditions", "条件")
     if is_exploration(view):
-        words.say(*EXPLORATION)
+        words.say(*TOLD)
     declared, environment = view.last(kinds.ConfigurationDeclared), view.last(kinds.EnvironmentDeclared)
     if declared is None:
         words.missing("Configuration and budget", "配置与预算")

@@ -136,11 +136,6 @@ def _unknown(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
-EXPLORATION: Pair = (
-    "This was an exploration: launched without a full sign-off, under the policy's ceiling; what it made is never a "
-    "candidate.",
-    "这是探索训练：未经完整签批启动，受策略上限约束；其产物不得成为候选。",
-)
 EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
     "run.opened": lambda p: (f"Run opened by {p['submitter'] or 'unrecorded'}", f"{p['submitter'] or '未记录'} 发起运行"),
     "run.failed": lambda p: (f"Failed at {p['task_id']}: {p['reason']}", f"在 {p['task_id']} 失败：{p['reason']}"),
