@@ -92,7 +92,7 @@ def _last_approved(ledger: Ledger, view: RunView) -> RunView | None:
 
 
 def _approves(decision: Record) -> bool:
-    return decision.payload["gate"] == "prepare" and decision.payload["decision"] == "approve"
+    return (decision.payload["gate"], decision.payload["decision"]) == ("prepare", "approve")
 
 
 def _before(ledger: Ledger, run_uid: str, opened: Record) -> RunView:
