@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1500)]
 
 TASK = "gpu_launch"
 NAMESPACE = "training"
+KILLED = "killed"
 KILLS = 6
 """Kills of the last test: two of each kind of process, at moments and in an order that the seed says."""
 
@@ -26,7 +27,7 @@ def trigger(house: House, *, steps: int, seconds: float) -> str:
     """Alice triggers a run on the cluster and bob signs it; the program takes ``seconds`` a step."""
     program = house.volume / "program"
     return house.trigger(
-        project="cloud", configuration={"steps": steps, "seconds": seconds}, checkpoint_every=10,
+        project="cloud", include=["json/*.py", "email/*.py"], configuration={"steps": steps, "seconds": seconds}, checkpoint_every=10,
         train_command=["{python}", str(program / "train.py")],
         evaluate_command=["{python}", str(program / "evaluate.py")],
     )  # fmt: skip
@@ -69,29 +70,6 @@ def one_job_per_token(house: House, dag_run_id: str) -> None:
     }
 
 
-@pytest.mark.requirement("R024")
-def test_deferred_to_completion_and_ended_by_a_person(house: House) -> None:
-    """One run completes while its task is deferred; of another the task is marked failed: nothing of it is left."""
-    complete, ended = trigger(house, steps=120, seconds=0.1), trigger(house, steps=20_000, seconds=0.1)
-    for dag_run_id in (complete, ended):
-        house.pass_gate(dag_run_id, "prepare")
-    for dag_run_id in (complete, ended):
-        wait_for("a deferred launch", lambda r=dag_run_id: state(house, r) == "deferred")
-    wait_for("the pod of the job", lambda: len(pods(house, ended)) == 1)
-    wait_for("a checkpoint", lambda: house.all(ended, kinds.CheckpointRegistered))
-    wait_for("a deferred launch", lambda: state(house, ended) == "deferred")
-    house.air.api("alice", "PATCH", house.air.task_path(DAG, ended, TASK), {"new_state": "failed"})
-    wait_for("the end of the attempt", lambda: house.all(ended, kinds.AttemptEnded), 90)
-    one_job_per_token(house, ended)
-    [end] = house.all(ended, kinds.AttemptEnded)
-    assert "interrupted" == end.state
-    assert [True] == [gone.verified_absent for gone in house.all(ended, kinds.JobRemoved)]
-    assert house.air.wait_task(DAG, complete, TASK, timeout=240) == "success"
-    assert [(1, "completed")] == [(e.attempt, e.state) for e in house.all(complete, kinds.AttemptEnded)]
-    one_job_per_token(house, complete)
-    assert house.air.wait_task(DAG, complete, "evaluate", timeout=240) == "success"
-
-
 def victims(house: House, kind: str, runs: list[str]) -> list[psutil.Process]:
     """Processes of a kind that can be killed now: task processes of a launch, triggerers or schedulers."""
     if kind == "worker":
@@ -115,34 +93,70 @@ def victims(house: House, kind: str, runs: list[str]) -> list[psutil.Process]:
     return found
 
 
-def kill(house: House, kind: str, runs: list[str]) -> bool:
-    """SIGKILL processes of a kind and start what does not come back by itself; False if there was none."""
+def kill(house: House, kind: str, runs: list[str]) -> str:
+    """SIGKILL processes of a kind and start what does not come back by itself; empty if there was none."""
     found = victims(house, kind, runs)
     for process in found[:1] if kind == "worker" else found:
         os.kill(process.pid, signal.SIGKILL)
     if found and kind != "worker":
         house.air.restart(kind)
-    return bool(found)
+    return KILLED if found else ""
+
+
+def all_over(house: House, runs: list[str]) -> bool:
+    """Whether no launch goes on any more."""
+    return all(state(house, run) in {"success", "failed", "upstream_failed"} for run in runs)
+
+
+@pytest.fixture(scope="module")
+def signed(house: House) -> list[str]:
+    """Four signed runs, made ready side by side: one that is short, one that would not end, two for the kills."""
+    runs = [trigger(house, steps=steps, seconds=0.1) for steps in (120, 20_000, 400, 400)]
+    for dag_run_id in runs:
+        house.pass_gate(dag_run_id, "prepare")
+    return runs
 
 
 @pytest.mark.requirement("R024", "R094")
-def test_whatever_is_killed_there_is_one_job_per_token(house: House) -> None:
+def test_whatever_is_killed_there_is_one_job_per_token(house: House, signed: list[str]) -> None:
     """Workers that create or visit, triggerers and the scheduler are killed: every run ends right, on one job."""
     chance = random.Random(20)
-    runs = [trigger(house, steps=400, seconds=0.1) for _ in range(2)]
-    for dag_run_id in runs:
-        house.pass_gate(dag_run_id, "prepare")
+    runs = signed[2:]
     plan = ["worker", "triggerer", "scheduler"] * (KILLS // 3)
     chance.shuffle(plan)
+    killed: list[str] = []
     for kind in plan:
-        time.sleep(chance.uniform(0, 4))
-        wait_for(f"a {kind} to kill", lambda k=kind: kill(house, k, runs) or all_over(house, runs), 120)
+        time.sleep(chance.uniform(0, 3))
+        found = wait_for(
+            f"a {kind} to kill", lambda k=kind: kill(house, k, runs) or all_over(house, runs), 120
+        )
+        killed += [kind] if found == KILLED else []
+    assert set(killed) == {"worker", "triggerer", "scheduler"}
     for dag_run_id in runs:
         assert house.air.wait_task(DAG, dag_run_id, TASK, timeout=400) == "success"
         assert "completed" == house.all(dag_run_id, kinds.AttemptEnded)[-1].state
         one_job_per_token(house, dag_run_id)
 
 
-def all_over(house: House, runs: list[str]) -> bool:
-    """Whether no launch goes on any more."""
-    return all(state(house, run) in {"success", "failed", "upstream_failed"} for run in runs)
+@pytest.mark.requirement("R024")
+def test_deferred_to_completion(house: House, signed: list[str]) -> None:
+    """The run completes while its task was deferred."""
+    complete = signed[0]
+    assert house.air.wait_task(DAG, complete, TASK, timeout=240) == "success"
+    assert [(1, "completed")] == [(e.attempt, e.state) for e in house.all(complete, kinds.AttemptEnded)]
+    one_job_per_token(house, complete)
+
+
+@pytest.mark.requirement("R024")
+def test_ended_by_a_person_while_deferred(house: House, signed: list[str]) -> None:
+    """Marked failed while it is deferred: job and pod are gone, and the attempt has its end."""
+    ended = signed[1]
+    wait_for("the pod of the job", lambda: len(pods(house, ended)) == 1)
+    wait_for("a checkpoint", lambda: house.all(ended, kinds.CheckpointRegistered))
+    wait_for("a deferred launch", lambda: state(house, ended) == "deferred")
+    house.air.api("alice", "PATCH", house.air.task_path(DAG, ended, TASK), {"new_state": "failed"})
+    wait_for("the end of the attempt", lambda: house.all(ended, kinds.AttemptEnded), 90)
+    one_job_per_token(house, ended)
+    [end] = house.all(ended, kinds.AttemptEnded)
+    assert "interrupted" == end.state
+    assert [True] == [gone.verified_absent for gone in house.all(ended, kinds.JobRemoved)]
