@@ -105,7 +105,7 @@ def show(run: RunName, as_json: Json = False) -> None:
     lines = [
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
         plain((document["purpose"] or {}).get("objective", "purpose unrecorded")),
-        f"submitted by {plain(document['submitter'] or 'nobody')}, project {plain(document['project'])}, "
+        f"submitted by {plain(document['submitter'] or 'nobody')}, project {plain(document['project'])}",
         f"scope {document['scope']}",
         f"Airflow run {plain(document['dag_run_id'])} of {plain(document['dag_id'])}",
         "",
