@@ -52,6 +52,7 @@ def test_a_signed_run_may_start_here(tmp_path: Path):
     assert (True, (), 1, "local") == (found.allowed, found.reasons, found.attempt, found.target)
     assert found.process is not None
     assert str(line.program / "train.py") == found.process.argv[-1]
+    assert "--not-after" in found.process.argv
     assert before == everything(line)
     assert "completed" == line.launch().state
 
