@@ -86,6 +86,7 @@ def ended_payload(attempt: Attempt, outcome: Outcome, ingest: Ingest, tail: LogT
         max_rss_bytes=seen.max_rss_bytes,
         log_uri=tail.path.absolute().as_uri() if tail.path.exists() else None,
         log_digest=tail.digest(),
+        log_bad_bytes=tail.bad_bytes,
         began_at=format_time(seen.first_at) if seen.first_at else None,
         ended_at=format_time(seen.last_at) if seen.last_at else None,
     )

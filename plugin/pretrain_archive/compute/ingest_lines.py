@@ -34,11 +34,15 @@ class Lines:
                 return
 
     def _read(self, *, final: bool) -> bool:
-        """Read the next lines; False if there are none, or if the file is none any more."""
+        """Read on; False if there was nothing new, or if the file is none any more.
+
+        A block without lines is something new too: the middle of a line without end, behind which others follow.
+        """
+        before = self.place
         try:
             lines, self.place = read_lines(self.path, self.place, final=final)
         except NotRegularError as error:
             self.seen.replaced = self.seen.replaced or f"{error.path.name} is {error.found}"
             return False
         self.queue.extend(lines)
-        return bool(lines)
+        return bool(lines) or self.place != before

@@ -27,7 +27,10 @@ from pretrain_archive.domain.records import Draft, Edge, Record
 
 MAX_POINTS = 500
 MAX_WORKERS = 4096
+LARGEST = 2**31 - 1
+"""The largest ordinal that the ledger takes: 512 MiB of events, or 131,072 recorded lines of another worker."""
 _AT_ONCE = 50
+_LIMIT = 5  # where the launcher's own records stand: 0 unusable lines, 1 logs, 2 and 3 the configuration
 _STOP = 1  # a refusal of a further attempt is a stop of this attempt too, with ordinal 0
 _WORKERS = 3
 _KINDS = ("metrics.recorded", "event.recorded", "environment.observed")
@@ -41,7 +44,10 @@ class Source:
     worker: int = 0
 
     def ordinal(self, position: int) -> int:
-        """The ordinal of the record that a line at ``position`` becomes; no two lines share one."""
+        """The ordinal of the record that a line at ``position`` becomes; no two lines share one.
+
+        ``position`` is in bytes for worker 0 and the program, and the number of the recorded line for other workers.
+        """
         if self.worker:
             return 4 * (position * MAX_WORKERS + self.worker) + _WORKERS
         return 4 * position + self.code
@@ -91,6 +97,7 @@ class Outbox:
         self.batches: dict[Source, list[tuple[int, MetricPoint]]] = {}
         self.skipping: dict[Source, int] = {}
         self.stop_draft: Draft | None = None
+        self.limited = False
         self.known: dict[tuple[str, int], int] = {}
         self.previous = PreviousEnvironments(writer.attempt)
         for record in writer.ledger.records(streams=[writer.run_uid], kinds=_KINDS):
@@ -105,8 +112,15 @@ class Outbox:
 
     def put(self, kind: str, payload: Payload, ordinal: int, *, edges: tuple[Edge, ...] = ()) -> None:
         """A fact that is appended unless it is known."""
-        if (kind, ordinal) not in self.known:
+        if self._fits(ordinal) and (kind, ordinal) not in self.known:
             self.drafts.append(self.writer.draft(payload, ordinal, edges=edges))
+
+    def _fits(self, ordinal: int) -> bool:
+        """Whether the ledger takes a record of this ordinal; that it does not is told once."""
+        if ordinal > LARGEST and not self.limited:
+            self.limited = True
+            self.event(LAUNCHER, _LIMIT, "evidence_limit", {"largest": LARGEST})
+        return ordinal <= LARGEST
 
     def event(
         self, source: Source, position: int, event: str, data: Mapping[str, Any], *, at: str | None = None,
@@ -121,6 +135,8 @@ class Outbox:
     def point(self, source: Source, position: int, point: MetricPoint) -> None:
         """A metric point, gathered with its neighbours; a batch that is on record is left as it is."""
         self.seen.points += 1
+        if not self._fits(source.ordinal(position)):
+            return
         count = self.known.get(("metrics.recorded", source.ordinal(position)))
         if count and not self.skipping.get(source):
             self.close_batch(source)

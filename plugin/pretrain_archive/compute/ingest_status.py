@@ -37,12 +37,20 @@ class StatusReader:
         self.source = status_of(worker)
         self.declared, self.previous = declared, previous
         self.lines = Lines(path, seen)
-        self.heartbeats = 0
+        self.heartbeats = self.recorded = 0
         self.stop_line: Mapping[str, Any] | None = None
 
     def poll(self, *, final: bool) -> None:
         """Take the new lines."""
         self.lines.drain(self._take, final=final)
+
+    def _place(self, line: Line) -> int:
+        """Where a line that is recorded stands: its byte, or its number among the recorded ones of a further worker.
+
+        Ordinals have an end, and a status file of weeks would reach it if the bytes of thousands of workers counted.
+        """
+        self.recorded += 1
+        return self.recorded if self.worker else line.position
 
     def _take(self, line: Line) -> None:
         data = line.data or {}
@@ -50,12 +58,12 @@ class StatusReader:
         at = clean_text(data["at"], 40) if isinstance(data.get("at"), str) else None
         match data.get("status"):
             case "environment":
-                self._environment(line.position, data, at)
+                self._environment(self._place(line), data, at)
             case "program_started":
-                self._begin("program_started", line.position, at)
+                self._begin("program_started", self._place(line), at)
                 self.mine.program = data
             case "heartbeat":
-                self._heartbeat(line.position, data, at)
+                self._heartbeat(line, data, at)
             case "ended":
                 self.mine.ended = data
             case str(name) if name in _TIMELINE:
@@ -64,7 +72,7 @@ class StatusReader:
                 if name == "stop" and self.worker == 0:
                     self.stop_line = data
                 rest = {key: value for key, value in data.items() if key not in {"status", "at"}}
-                self._event(line.position, name, rest, at)
+                self._event(self._place(line), name, rest, at)
 
     def _event(self, position: int, name: str, data: Mapping[str, Any], at: str | None) -> None:
         named = {**data, "worker": self.worker} if self.worker else data
@@ -129,11 +137,12 @@ class StatusReader:
             return
         self.outbox.stop(fired)
 
-    def _heartbeat(self, position: int, data: Mapping[str, Any], at: str | None) -> None:
+    def _heartbeat(self, line: Line, data: Mapping[str, Any], at: str | None) -> None:
         self.mine.last_heartbeat = time.monotonic()
         self.heartbeats += 1
         if self.heartbeats % _SYSTEM_EVERY != 1:
             return
+        position = self._place(line)
         values = {name: number_of(data.get(name)) for name in ("rss_bytes", "cpu_seconds", "processes")}
         for device in _devices(data):
             for name in ("percent", "memory_mib"):

@@ -228,3 +228,43 @@ def test_steps_that_run_backwards_keep_both_attempts(files: Job) -> None:
     }
     assert list(range(1, STEPS + 1)) == by_attempt[1]
     assert list(range(850, 1000)) == by_attempt[2]
+
+
+def test_what_the_ledger_cannot_number_is_told_and_not_raised(job: Job) -> None:
+    """Beyond half a gibibyte of events points are no longer recorded; steps and the end still count."""
+    path = job.root / "events.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"event":"metric","name":"loss","step":1,"value":1}\n')
+        file.seek(600 * 1024 * 1024)  # a hole costs no disk
+        file.write(b'\n{"event":"metric","name":"loss","step":2,"value":NaN}\n')
+        file.write(b'{"event":"note","text":"training complete","complete":true,"step":3}\n')
+    reader = ingest(job)
+    reader.poll(final=True)
+
+    assert (3, True) == (reader.seen.last_step, reader.seen.complete)
+    assert reader.seen.worst_loss is not None
+    assert [("loss", 1, "1.0", "")] == facts(job)["points"]
+    assert ["evidence_limit"] == [name for name, _, _ in facts(job)["events"]]
+
+
+def test_a_long_status_file_of_another_worker_is_numbered(job: Job) -> None:
+    """A day of heartbeats of the last of many workers stays below the largest ordinal."""
+    status_file(job.root / "status.jsonl")
+    with (job.root / "status-4095.jsonl").open("w") as file:
+        file.write(
+            json.dumps({"status": "environment", "moment": "start", "environment": {"node": "n"}}) + "\n"
+        )
+        for n in range(17_280):
+            file.write(
+                json.dumps({"status": "heartbeat", "rss_bytes": n, "cpu_seconds": n, "processes": 1}) + "\n"
+            )
+    reader = ingest(job)
+    reader.poll(final=True)
+    before = len(job.view().records)
+    ingest(job, try_number=2).poll(final=True)
+
+    points = [p for p in facts(job)["points"] if p[0] == "system/worker4095/rss_bytes"]
+    assert 1440 == len(points)
+    assert 2 == len(facts(job)["environments"])
+    assert before == len(job.view().records)
+    assert not [name for name, _, _ in facts(job)["events"] if name == "evidence_limit"]

@@ -128,6 +128,7 @@ class AttemptEnded(Payload):
 
     ``counted`` False means that the end does not use up one of the run's attempts: it was preempted. ``began_at``
     and ``ended_at`` are the first and the last moment of the wrapper's report, by the worker's clock.
+    ``log_bad_bytes`` counts bytes of the log's shown lines that are not UTF-8.
     """
 
     attempt: int
@@ -146,6 +147,7 @@ class AttemptEnded(Payload):
     max_rss_bytes: int | None = None
     log_uri: str | None = None
     log_digest: Digest | None = None
+    log_bad_bytes: int | None = None
     exit_class: ExitClass | None = None
     counted: bool = True
     began_at: str | None = None
