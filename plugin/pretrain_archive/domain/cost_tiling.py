@@ -159,7 +159,8 @@ def _tail(tiling: Tiling, attempt: AttemptEvidence, leg: Leg, typical: int | Non
         pieces = [("productive", free, "in_progress", "")]
     else:
         stride = max(1, leg.reports[-1].step - (leg.reports[-2].step if len(leg.reports) > 1 else leg.base))
-        took = min(free, stride * typical) if typical is not None else 0
+        whole = stride * typical if typical is not None else 0
+        took = free if free < whole else whole // 2  # died somewhere in it: half of it on average
         pieces = [
             ("lost", took, "partial", leg.lost_by),
             ("idle_hold", free - took, "no_progress", attempt.cause),

@@ -46,6 +46,7 @@ ABOUT = {
     "croissant.json": "The data snapshot as a Croissant 1.1 description",
     "items.json": "Items of evidence with their verdicts",
     "timeline.json": "Events of the run in order",
+    "cost.json": "Where device time went, by bin, attempt and cause",
     "metrics.csv": "Metric points as the training program reported them",
 }
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from pretrain_archive.artifacts.location import to_path
-from pretrain_archive.domain import kinds
+from pretrain_archive.domain import cost, kinds
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -226,6 +226,7 @@ def _derived(view: RunView) -> Iterator[Part]:
             path="evidence/environment.json", data=canonical_bytes(environment[0].payload["environment"])
         )
     yield Part(path="evidence/timeline.json", data=pretty({"events": timeline(view)}))
+    yield Part(path="evidence/cost.json", data=pretty(cost.document(cost.account(view))))
     yield Part(path="evidence/metrics.csv", data=metrics_csv(view))
 
 

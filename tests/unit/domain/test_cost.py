@@ -68,7 +68,7 @@ def test_a_stop_rule_is_the_cause() -> None:
     fired = told.add(kinds.StopFired(attempt=1, rule="no_progress", observed="x", limit="y"), 40, 1)
     told.end(1, 40, took=40, state="stopped")
 
-    expected = {"lost": 8 + 1, "idle_hold": 40 - 10 - 1}
+    expected = {"lost": 8 + 0.5, "idle_hold": 40 - 10 - 0.5}
     assert {"start_up": 2.0, **expected} == seconds(told)
     assert {fired.record_id} == {record for record, *_ in account(told.view).causes()}
 

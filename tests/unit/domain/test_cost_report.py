@@ -66,7 +66,7 @@ def test_no_run_is_kept() -> None:
     known: list[weakref.ref[RunAccount]] = []
 
     def many() -> Iterator[RunAccount]:
-        for number in range(30):
+        for number in range(6):
             found = account(run(number, team="ab"[number % 2]).view)
             known.append(weakref.ref(found))
             yield found
@@ -74,7 +74,7 @@ def test_no_run_is_kept() -> None:
             gc.collect()
             assert sum(one() is not None for one in known) <= 1
 
-    assert 30 == Report(by="team").add_all(many()).total.runs
+    assert 6 == Report(by="team").add_all(many()).total.runs
 
 
 def job(told: Told, *, removed: bool) -> None:
