@@ -70,7 +70,8 @@ class Saboteur:
         place = Place()
         while not self._over.is_set():
             lines, place = read_lines(self.events, place)
-            steps = [step_of(line.data.get("step")) for line in lines if line.data]
+            told = (line.data for line in lines if line.data and line.data.get("event") == "metric")
+            steps = [step_of(data.get("step")) for data in told]
             reached = max((step for step in steps if step is not None), default=0)
             if reached >= self.at_step:
                 self._inject(reached)

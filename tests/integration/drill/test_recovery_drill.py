@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,22 +156,6 @@ def test_namespaces_of_a_killed_drill_are_removed_by_the_next() -> None:
     with namespaces.Network(1) as mine:
         assert not left & {path.name for path in namespaces.PLACES.iterdir()}
         assert (namespaces.PLACES / mine.names[0]).exists()
-
-
-def test_a_fault_after_the_end_is_no_drill(line: Line) -> None:
-    """A job that is over before the fault proves nothing: all checks are unrecorded."""
-    bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
-    plan = drilling.Plan(program=TRAINER, inject="worker_exit", workers=1)
-    one = drilling.Drill(
-        plan=replace(plan, at_step=99), ledger=line.ledger, caller=line.caller("drill"), bench=bench
-    )
-    one.problem = "the job completed before step 99: nothing was injected"
-    line.run_uid = one.run_uid = line.open(scope="exploration", project="drill", intended_use="experiment",
-                                           usage_scope=["experiment"]).run_uid  # fmt: skip
-    filed = drilling._file(one, None)
-
-    assert (False, 0, None) == (filed.passed, filed.attempt, filed.recovered_attempt)
-    assert {"unrecorded"} == set(verdicts(filed).values())
 
 
 @pytest.mark.parametrize(

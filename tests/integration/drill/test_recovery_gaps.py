@@ -1,0 +1,91 @@
+"""A drill that finds a gap does not pass, and names it: workers without torch that fail in one way each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.main_line import Line
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.policy import load_policy
+from pretrain_archive.services import drilling
+from pretrain_archive.services.launch_bench import Bench
+
+LIGHT = Path(__file__).with_name("light")
+MISLOADED = {"loaded": "changed", "reconciled": "changed"}
+POLICIES = Path(__file__).parents[3] / "dags" / "policies"
+
+
+def drilled(folder: Path, flaw: str) -> tuple[Line, kinds.DrillFiled]:
+    """A drill of the light workers with a flaw."""
+    program = folder / "light"
+    shutil.copytree(LIGHT, program, ignore=shutil.ignore_patterns("__pycache__"))
+    (program / "flaw.txt").write_text(flaw)
+    (program / "evaluate.py").write_text("")
+    example = {"checkpoint_every": 1, "model": {}, "optimisation": {}}
+    (program / "demo.json").write_text(json.dumps(example))
+    line = Line(folder=folder, policy=load_policy(POLICIES, "drill"))
+    bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
+    asked = drilling.Plan(inject="worker_exit", program=program, steps=60, patience=0)
+    line.run_uid, filed = drilling.drill(line.ledger, line.caller("drill"), bench, asked)
+    return line, filed
+
+
+def verdicts(filed: kinds.DrillFiled) -> dict[str, str]:
+    """Verdict by check."""
+    return {check["name"]: check["verdict"] for check in filed.checks}
+
+
+def test_light_workers_without_a_flaw_pass(tmp_path: Path) -> None:
+    """What the flaws below are measured against."""
+    _, filed = drilled(tmp_path, "")
+
+    assert dict.fromkeys(drilling.NAMES, "verified") == verdicts(filed), filed.checks
+
+
+@pytest.mark.requirement("R234", "R235")
+@pytest.mark.parametrize(
+    ("flaw", "gaps", "says"),
+    [
+        pytest.param("silent", MISLOADED, "worker 2: not reported", id="one says nothing"),
+        pytest.param("other", MISLOADED, "worker 1: loaded other bytes", id="one loads other bytes"),
+        pytest.param("jump", {"reconciled": "changed"}, "after the resume at", id="jump"),
+        pytest.param(
+            "broken",
+            {"loaded": "unrecorded", "continued": "changed", "reconciled": "changed"},
+            "attempt 2 failed",
+            id="cannot go on",
+        ),
+        pytest.param(
+            "unnoticed",
+            {
+                "detected": "changed", "rescheduled": "changed", "loaded": "unrecorded", "continued": "changed",
+                "reconciled": "unrecorded",
+            },
+            "completed",
+            id="nobody notices",
+        ),
+    ],
+)  # fmt: skip
+def test_a_gap_is_named_and_does_not_pass(tmp_path: Path, flaw: str, gaps: dict[str, str], says: str) -> None:
+    """Each flaw shows in exactly the checks that it concerns."""
+    line, filed = drilled(tmp_path, flaw)
+
+    assert dict.fromkeys(drilling.NAMES, "verified") | gaps == verdicts(filed), filed.checks
+    assert not filed.passed
+    assert any(says in check["found"] for check in filed.checks if check["verdict"] != "verified"), (
+        filed.checks
+    )
+    assert filed == line.view().latest(kinds.DrillFiled)
+
+
+def test_a_job_that_is_over_before_the_fault_proves_nothing(tmp_path: Path) -> None:
+    """Nothing was injected: all checks are unrecorded, whatever the job did."""
+    line, filed = drilled(tmp_path, "early")
+
+    assert dict.fromkeys(drilling.NAMES, "unrecorded") == verdicts(filed)
+    assert "the job completed before step 25: nothing was injected" == filed.detail
+    assert (False, 0, 1) == (filed.passed, filed.attempt, line.view().attempts)
