@@ -28,7 +28,7 @@ from pretrain_archive.gates.permit import Observed
 from pretrain_archive.services import launch_inputs, launching
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.checkpoints import registrar
-from pretrain_archive.services.code import read_code
+from pretrain_archive.services.launch_bench import cluster_of
 from pretrain_archive.services.launch_spec import spec_of
 
 ENEMY = 77
@@ -114,10 +114,10 @@ class Ground:
         """Hand an intent to the last door before a process or a job, which must not open."""
         view = self.line.view()
         config = launch_inputs.config_of(view)
+        code = launch_inputs.code_of(config.command, cluster_of(self.line.policy.policy))
         spec = spec_of(
-            view, attempt=attempt, code=read_code(config.command), manifest=None, runs_folder=self.line.runs_folder,
-            resume=None,
-        )  # fmt: skip
+            view, attempt=attempt, code=code, manifest=None, runs_folder=self.line.runs_folder, resume=None
+        )
         try:
             self.open_door(spec, intent)
         except ArchiveError:
@@ -248,6 +248,7 @@ class Stages:
 
     def __init__(self, folder: Path, policy: LoadedPolicy, **opening: Any) -> None:
         self.folder, self.policy, self.opening = folder, policy, opening
+        folder.mkdir(exist_ok=True)
         self.uids: dict[str, str] = {}
         self._make()
 

@@ -16,7 +16,7 @@ ALL: dict[str, list[Try]] = {
     for info in pkgutil.iter_modules(classes.__path__)
     if not info.name.startswith("_")
 }
-TARGETS = ("local",)
+TARGETS = ("local", "kubernetes")
 
 pytestmark = [pytest.mark.requirement("R125", "R133", "R141"), pytest.mark.timeout(120)]
 

@@ -1,0 +1,1 @@
+"""The Kubernetes target of the bypass suite."""
