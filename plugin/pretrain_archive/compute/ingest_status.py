@@ -67,19 +67,21 @@ class StatusReader:
             case "ended":
                 self.mine.ended = data
             case str(name) if name in _TIMELINE:
+                place = self._place(line)
                 if name == "not_started":
+                    self._begin(name, place, at)
                     self.mine.problem = clean_text(str(data.get("problem", "")))
                 if name == "stop" and self.worker == 0:
                     self.stop_line = data
                 rest = {key: value for key, value in data.items() if key not in {"status", "at"}}
-                self._event(self._place(line), name, rest, at)
+                self._event(place, name, rest, at)
 
     def _event(self, position: int, name: str, data: Mapping[str, Any], at: str | None) -> None:
         named = {**data, "worker": self.worker} if self.worker else data
         self.outbox.event(self.source, position, name, named, at=at, step=self.seen.last_step)
 
     def _begin(self, line: str, position: int, at: str | None) -> None:
-        if self.mine.begin(line) and self.mine.starts > 1:
+        if self.mine.begin(line) and self.mine.starts > 1 and line != "not_started":
             self._event(position, "worker_restarted", {"start": self.mine.starts}, at)
 
     def _environment(self, position: int, data: Mapping[str, Any], at: str | None) -> None:

@@ -72,7 +72,7 @@ class WorkerSeen:
         self.ended, self.problem, self.said = None, "", set()
 
     def begin(self, line: str) -> bool:
-        """A first line (``environment`` or ``program_started``) came; True if it begins another start.
+        """A first line (``environment``, ``program_started``, ``not_started``) came; True if it begins another start.
 
         Each of them comes once a start, in either order: a slow probe is heard after the program was started.
         """

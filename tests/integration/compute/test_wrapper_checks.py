@@ -157,6 +157,31 @@ def test_a_launch_passes_on_what_was_signed(job: Job) -> None:
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.parametrize("first", ["environment", "not_started"])
+def test_a_refusal_is_told_however_slow_the_probe_was(job: Job, first: str) -> None:
+    """The reason is in the attempt's end, also where the environment was known only after it."""
+    job.intend()
+    folder = job.spec().work_folder
+    folder.mkdir(parents=True)
+    told = {
+        "environment": {"status": "environment", "moment": "start", "environment": {}},
+        "not_started": {"status": "not_started", "problem": "the token was over"},
+    }
+    order = sorted(told, key=lambda name: name != first)
+    rest = [told[name] for name in order] + [{"status": "ended", "reason": "not_started"}]
+    before = [
+        told["environment"],
+        {"status": "program_started"},
+        {"status": "ended", "reason": "exited", "exit_code": 1},
+    ]
+    lines_of = [{"at": "2026-01-01T00:00:00.000000Z", **line} for line in [*before, *rest]]
+    (folder / "status.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of))
+    (ended,) = job.recover()
+
+    assert "failed" == ended.state
+    assert "could not be started: the token was over" in ended.reason
+
+
 # -- stop rules ----------------------------------------------------------------------------------------
 
 
