@@ -268,3 +268,30 @@ def test_a_long_status_file_of_another_worker_is_numbered(job: Job) -> None:
     assert 2 == len(facts(job)["environments"])
     assert before == len(job.view().records)
     assert not [name for name, _, _ in facts(job)["events"] if name == "evidence_limit"]
+
+
+def test_a_stop_that_is_on_record_stays_the_only_one(job: Job) -> None:
+    """Recorded by an earlier release, without a key of its own: the wrapper's line adds no second, and it counts."""
+    fired = kinds.StopFired(attempt=1, rule="wall_time", observed="61.0 s", limit="60.0 s")
+    refused = kinds.StopFired(attempt=1, rule="repeated_failure", observed="3 attempts", limit="3 attempts")
+    writer = Writer(ledger=job.ledger, run_uid=job.run_uid, attempt=1, actor=ACTOR, origin=origin())
+    job.ledger.append([writer.draft(refused, 7), writer.draft(fired, 0)])
+    line = {"status": "stop", "rule": "nan_loss", "observed": "nan at step 3", "limit": "a finite loss"}
+    (job.root / "status.jsonl").write_text(json.dumps(line) + "\n")
+    reader = ingest(job)
+    reader.poll(final=True)
+
+    assert [refused, fired] == [stop for _, stop in job.view().all(kinds.StopFired)]
+    assert fired == reader.seen.fired
+
+
+def test_a_refusal_of_a_further_attempt_is_no_stop_of_the_job(job: Job) -> None:
+    """It stands beside the rule that ended the job."""
+    refused = kinds.StopFired(attempt=1, rule="repeated_failure", observed="3 attempts", limit="3 attempts")
+    writer = Writer(ledger=job.ledger, run_uid=job.run_uid, attempt=1, actor=ACTOR, origin=origin())
+    job.ledger.append([writer.draft(refused, 0)])
+    line = {"status": "stop", "rule": "nan_loss", "observed": "nan at step 3", "limit": "a finite loss"}
+    (job.root / "status.jsonl").write_text(json.dumps(line) + "\n")
+    ingest(job).poll(final=True)
+
+    assert ["repeated_failure", "nan_loss"] == [stop.rule for _, stop in job.view().all(kinds.StopFired)]
