@@ -173,10 +173,13 @@ def _cut(holding: Holding, held: Sequence[Holding], tiling: Tiling, attempt: int
                 detail=detail, cause=cause, evidenced=evidenced,
             )  # fmt: skip
 
-    others = [h.ready for h in held if h.ready is not None]
-    together = max(others, default=holding.end)
-    works = next((s.start for s in tiling.stretches if s.bin != "start_up" and s.evidenced), tiling.end)
-    together = min(together, max(works, holding.start))
+    beside = [
+        h.ready for h in held if h.ready is not None and h.start < holding.end and holding.start < h.end
+    ]
+    works = (
+        s.start for s in tiling.stretches if s.bin != "start_up" and s.evidenced and s.end > holding.start
+    )
+    together = min(max(beside, default=holding.end), max(next(works, tiling.end), holding.start))
     if len(held) > 1 or holding.ready != holding.start:
         yield from piece(holding.ready if holding.ready is not None else holding.end, "start_up", "member")
         yield from piece(together, "waiting", "members")

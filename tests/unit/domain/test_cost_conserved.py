@@ -92,14 +92,14 @@ def assert_conserved(found: RunAccount) -> None:
     assert held == sum(one.allocated_us for one in found.attempts)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(told_run())
 def test_bins_are_conserved(told: Told) -> None:
     """For any records, complete or not, in order or not: the sum of the bins is the held time, to the microsecond."""
     assert_conserved(account(told.view))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(told_run())
 def test_the_account_is_what_the_budget_was_charged(told: Told) -> None:
     """On one machine the account of an ended attempt is what its budget was charged."""
