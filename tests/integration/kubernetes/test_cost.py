@@ -10,7 +10,6 @@ from pretrain_archive.domain.cost_bins import MICRO
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.timeline import timeline
 
-
 pytestmark = pytest.mark.usefixtures("cluster")
 
 
