@@ -98,12 +98,15 @@ def test_cut_off_at_every_call(run: Run, by_hand: FakeCluster, after: bool) -> N
         before = len(by_hand.ever("jobs"))
         if not cut_launch(run, at=at, after=after):
             break
+        by_hand.wait(lambda: settled(by_hand))
         ways.add(recover(run))
         by_hand.wait(lambda: settled(by_hand))
         made = by_hand.ever("jobs")[before:]
         ended = run.facts("attempt.ended", AttemptEnded)
         created = run.facts("job.created", JobCreated)
         assert len(made) <= 1, f"at call {at}"
+        ever = [pod for pod in by_hand.ever("pods") if made and pod.startswith(made[0])]
+        assert len(ever) == len(created), f"at call {at}: a closed attempt has a pod, or an open one has none"
         assert len(created) + len(ended) == 1, f"at call {at}: {created} {ended}"
         there = [job for job in by_hand.list("jobs") if job["metadata"]["name"] in made]
         pods = [pod for name in made for pod in by_hand.pods_of(name)]
@@ -351,6 +354,21 @@ def test_the_manifest_applied_again_starts_nothing(run: Run, by_hand: FakeCluste
     with pytest.raises(RefusedError):
         run.launch(task=origin(3)).create()
     assert before == by_hand.ever("pods")
+
+
+@pytest.mark.requirement("R191")
+def test_a_job_that_a_person_suspended_is_not_released(run: Run, by_hand: FakeCluster) -> None:
+    """Released once, then suspended by hand: neither a visit nor a successor lets it go against that."""
+    record = run.launch().create()
+    by_hand.wait(lambda: by_hand.ever("pods"))
+    by_hand.patch("jobs", record.payload["name"], {"spec": {"suspend": True}}, NAMESPACE)
+    by_hand.wait(lambda: not by_hand.list("pods"))
+    again = run.launch(task=origin(2))
+    again.adopt(record)
+
+    assert "waiting" == again.visit().state
+    assert True is by_hand.list("jobs")[0]["spec"]["suspend"]
+    assert 1 == len(by_hand.ever("pods"))
 
 
 def test_another_job_of_the_name_is_never_released_or_ended(run: Run, by_hand: FakeCluster) -> None:

@@ -168,7 +168,8 @@ def test_a_stop_rule_ends_the_job(run: Run, cluster: FakeCluster) -> None:
 
     assert ("stopped", "stopped") == (ended.state, ended.exit_class), ended
     [fired] = run.facts("stop.fired", StopFired)
-    assert ("nan_loss", 20) == (fired.rule, fired.last_checkpoint_step)
+    assert "nan_loss" == fired.rule
+    assert (fired.last_checkpoint_step or 0) >= 20
     nothing_left(run, cluster)
 
 

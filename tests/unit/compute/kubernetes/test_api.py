@@ -78,6 +78,16 @@ def test_another_object_of_the_name_is_not_deleted(api: KubernetesApi) -> None:
     assert api.read("Job", SPACE, "one") is not None
 
 
+@pytest.mark.parametrize(("foreground", "policy"), [(True, "Foreground"), (False, "Background")])
+def test_a_deletion_names_its_policy(
+    api: KubernetesApi, cluster: FakeCluster, foreground: bool, policy: str
+) -> None:
+    """Without one the server would leave the pods of a job."""
+    api.create("Job", SPACE, job())
+    api.delete("Job", SPACE, "one", foreground=foreground)
+    assert [policy] == [request.body["propagationPolicy"] for request in cluster.asked("delete", "jobs")]
+
+
 def test_a_long_list_comes_in_pages(api: KubernetesApi, cluster: FakeCluster) -> None:
     """More objects than a page holds; history that is forgotten between two pages means once more from the start."""
     for number in range(1100):
