@@ -65,7 +65,6 @@ class Ground:
 
     def __post_init__(self) -> None:
         self.ledger = self.ledger or self.line.ledger
-        self.before = set()
         self.before = set(self.signs())
 
     # -- the launch ----------------------------------------------------------------------------------
@@ -134,19 +133,23 @@ class Ground:
 
     # -- signs ---------------------------------------------------------------------------------------
 
+    def seen(self) -> list[str]:
+        """Marks, processes and pods; the ledger is not asked, since it may be damaged."""
+        found = [str(path) for path in self.line.runs_folder.glob(f"*/attempt-*/{MARK}")]
+        found += [f"process {pid}" for n in range(1, 5) for pid in processes_of(self.line.run_uid, n)]
+        return [*found, *self.pods()]
+
     def signs(self) -> list[str]:
         """Everything that tells of a process or a pod."""
-        return self.started_unread() + [
+        return self.seen() + [
             f"record {record.record_id}"
             for record in self.line.ledger.records(kinds=["attempt.started"])
             if record.origin.try_number != ENEMY
         ]
 
     def started_unread(self) -> list[str]:
-        """The same without asking the ledger, which may be damaged."""
-        found = [str(path) for path in self.line.runs_folder.glob(f"*/attempt-*/{MARK}")]
-        found += [f"process {pid}" for n in range(1, 5) for pid in processes_of(self.line.run_uid, n)]
-        return sorted({*found, *self.pods()} - self.before)
+        """What was started since this ground was made, without asking the ledger."""
+        return sorted(set(self.seen()) - self.before)
 
     def started(self) -> list[str]:
         """What was started since this ground was made."""
@@ -276,7 +279,9 @@ class Stages:
         self._photograph("signed", line)
 
     def restore(self) -> None:
-        """The program's files as they were declared."""
+        """The program's files as they were declared, and no checkpoint of an earlier try."""
+        for folder in (self.folder / "work").glob("runs/*/checkpoints"):
+            shutil.rmtree(folder)
         program = self.folder / "work" / "program"
         for path in program.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

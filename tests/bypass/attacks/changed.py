@@ -79,7 +79,7 @@ def _variable(ground: Ground) -> None:
     assert environment is not None
     text = ground.policy_text().replace('drift = "warn"', 'drift = "stop"')
     ground.set_policy(text)
-    ground.refused("the environment changed after it was signed")
+    ground.refused("changed")
 
 
 SNAPSHOT, SPLIT, ENVIRONMENT = kinds.SnapshotCreated, kinds.SplitCreated, kinds.EnvironmentDeclared

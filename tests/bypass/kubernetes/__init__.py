@@ -1,1 +1,0 @@
-"""The Kubernetes target of the bypass suite."""
