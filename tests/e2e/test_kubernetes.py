@@ -27,7 +27,8 @@ def trigger(house: House, *, steps: int, seconds: float) -> str:
     """Alice triggers a run on the cluster and bob signs it; the program takes ``seconds`` a step."""
     program = house.volume / "program"
     return house.trigger(
-        project="cloud", include=["json/*.py", "email/*.py"], configuration={"steps": steps, "seconds": seconds}, checkpoint_every=10,
+        project="cloud", include=["json/*.py", "email/*.py"], checkpoint_every=10,
+        configuration={"steps": steps, "seconds": seconds},
         train_command=["{python}", str(program / "train.py")],
         evaluate_command=["{python}", str(program / "evaluate.py")],
     )  # fmt: skip

@@ -49,7 +49,11 @@ def follow(ledger: Ledger, caller: Caller, run_uid: str, bench: Bench, *, log_of
     view = run_of(ledger, caller, run_uid, open_only=False)
     cluster = cluster_of(policy_of(view))
     if cluster is not None and open_job(view) is not None:
-        return Followed(job=cluster_launch(ledger, caller, view, bench, cluster, log_offset=log_offset))
+        job = cluster_launch(ledger, caller, view, bench, cluster, log_offset=log_offset)
+        if view.state == "closed":  # nothing may be added to it any more, least of all training
+            job.kill("the run is closed")
+            raise RefusedError(f"run {run_uid} is closed: its job is deleted", hint="Trigger a new run.")
+        return Followed(job=job)
     ended = view.latest(AttemptEnded)
     if ended is None:
         raise RefusedError(f"run {run_uid} has no attempt that could be followed")

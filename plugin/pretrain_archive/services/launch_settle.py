@@ -34,13 +34,15 @@ def settle_removed(
         return closed[-1] if closed else None
     job = cluster_launch(ledger, caller, view, bench, cluster)
     job.kill(reason)
+    if view.state == "closed":  # it takes no more facts; that the job goes is what matters
+        return None
     ended = job.end()
     caller.say(f"attempt {ended.attempt} {ended.state} at step {ended.last_step}: {ended.reason}")
     return ended
 
 
 def needs_settling(view: RunView) -> bool:
-    """Whether the run has an attempt on a cluster that has no end; a closed run takes no more facts."""
-    if view.opened is None or not view.opened.policy or view.state == "closed":
+    """Whether the run has an attempt on a cluster that has no end."""
+    if view.opened is None or not view.opened.policy or cluster_of(policy_of(view)) is None:
         return False
-    return cluster_of(policy_of(view)) is not None and open_attempt(view) is not None
+    return open_attempt(view) is not None and (view.state != "closed" or open_job(view) is not None)

@@ -283,7 +283,7 @@ def test_forbidden_events_are_done_without(cluster: FakeCluster) -> None:
         await away(lambda: cluster.create("jobs", job("r1"), NAMESPACE))
         async with follower.follow(target("r1")) as view:
             await until(view, lambda: view.ready and view.pods)
-            await until(view, lambda: follower.streams["Event"].done())
+            await until(view, follower.streams["Event"].done)
             assert view.away_since is None
 
     play(cluster, scene)

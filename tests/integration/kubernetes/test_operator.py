@@ -205,3 +205,15 @@ def test_cluster_and_ledger_away_during_visits(
     with pytest.raises(AirflowFailException, match="stop rule evidence"):
         task.follow(task.start())
     assert [(1, "stopped")] == task.ends()
+
+
+def test_closed_run_trains_no_further(cluster: FakeCluster, line: Line) -> None:
+    """A run that was closed while its job ran, since its gate was asked again: the job goes at the next visit."""
+    task = ready(line, steps=4000, seconds=0.02)
+    trigger = running(task, cluster)
+    line.answer("prepare", line.ask("prepare", try_number=2), option="Reject", reason="on second thoughts")
+    assert "closed" == line.view().state
+    with pytest.raises(AirflowFailException, match="is closed: its job is deleted"):
+        task.resume({"news": "visit", "trigger": trigger.serialize()[1]})
+    cluster.wait(lambda: not cluster.list("pods", NAMESPACE) and not cluster.list("jobs", NAMESPACE))
+    TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)

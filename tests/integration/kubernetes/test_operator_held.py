@@ -107,3 +107,15 @@ def test_asked_to_end(cluster: FakeCluster, task: Task) -> None:
     assert "interrupted" in str(raised[0])
     assert [(1, "interrupted")] == task.ends()
     assert not cluster.list("pods", NAMESPACE)
+
+
+def test_asked_to_end_before_anything_started(cluster: FakeCluster, task: Task) -> None:
+    """SIGTERM while the data is still proved: no token is used and no job is created."""
+    sign(task)
+    operator = task.operator()
+    operator.on_kill()
+    task.tries += 1
+    with pytest.raises(AirflowException, match="asked to end before anything was started"):
+        operator.execute(task.context())
+    assert 0 == task.line.view().attempts
+    assert [] == cluster.ever("jobs")
