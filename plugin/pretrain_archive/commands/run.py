@@ -167,7 +167,7 @@ def run_document(view: RunView) -> dict[str, Any]:
         "records": len(view.records),
         "tracks": tracks,
         "sources": _sources(view),
-        "gates": [_gate(view, gate) for gate in _gates()],
+        "gates": [_gate(view, gate) for gate in _gates(view)],
         "outcome": _outcome(view),
     }
 
@@ -179,10 +179,11 @@ def _sources(view: RunView) -> list[dict[str, Any]]:
     return [{**source_document(s), "withdrawn": withdrawal_document(s)} for s in standings(view)]
 
 
-def _gates() -> tuple[str, ...]:
-    from pretrain_archive.domain.run_view import GATES  # noqa: PLC0415
+def _gates(view: RunView) -> list[str]:
+    """The gates of every run in their order, and the review where one was asked."""
+    from pretrain_archive.domain.run_view import ALL_GATES, GATES  # noqa: PLC0415
 
-    return GATES
+    return [gate for gate in ALL_GATES if gate in GATES or view.dossier(gate) is not None]
 
 
 def _gate(view: RunView, gate: str) -> dict[str, Any]:

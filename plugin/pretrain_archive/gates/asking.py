@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.exploration import scope_of
 from pretrain_archive.domain.gates import changed_parts, recorded_policy
 from pretrain_archive.domain.kinds import GateDossier
 from pretrain_archive.domain.policy import LoadedPolicy
@@ -105,7 +106,10 @@ def ask(
     run = load_run(ledger, run_uid)
     view = gate_view(ledger, run, gate, policy)
     require_policy(view, policy)
-    earlier = {g: signed_in_its_time(ledger, run, g) for g in gates_before(gate)}
+    explores = scope_of(run.opened) == "exploration"  # launched under a ceiling, without a prepare decision
+    earlier = {
+        g: (explores and g == "prepare") or signed_in_its_time(ledger, run, g) for g in gates_before(gate)
+    }
     require_order(view, run.state, earlier)
     require_due(view, run)
     require_people(view)

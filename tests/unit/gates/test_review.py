@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.unit.gates.asked_run import ANSWERED_AT, NOW, AskedRun, policy_with
+from tests.unit.gates.asked_run import ANSWERED_AT, CONF, NOW, AskedRun, policy_with
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import RefusedError
@@ -253,3 +253,15 @@ def test_a_review_needs_one_of_its_own_outcomes(stopped, outcome):
     refused = stopped.answer("review", outcome=outcome, at=LATER).refusal
 
     assert "an outcome is required (resume, resume_changed, stop)" in refused.detail
+
+
+def test_an_exploration_is_reviewed_without_a_prepare_decision(make_run):
+    """There is none to stand; the run gate that follows is asked without it too."""
+    made = make_run(conf=CONF | {"scope": "exploration"}).until("declare")
+    stop(made)
+
+    asked = made.ask("review")
+
+    assert "review.prepare" not in {item.id for item in made.gate("review").dossier.items}
+    assert made.answer("review", outcome="resume", dossier_digest=asked.digest, at=LATER).decision is not None
+    assert "run gate" in made.ask("run").form.subject.lower()

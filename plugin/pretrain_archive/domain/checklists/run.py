@@ -202,8 +202,11 @@ def own_signature(view: RunView, policy: Policy) -> Item:
     decisions = {record.record_id: (record, d) for record, d in view.all(kinds.GateDecision)}
     launches = list(view.all(kinds.LaunchIntended))
     pairs = [
-        (record, decisions.get(str(launch.token.get("prepare_decision")))) for record, launch in launches
+        (record, decisions.get(str(launch.token.get("prepare_decision"))))
+        for record, launch in launches
+        if launch.scope != "exploration"
     ]
+    explored = len(launches) - len(pairs)
     unsigned = [
         record.attempt
         for record, found in pairs
@@ -217,9 +220,10 @@ def own_signature(view: RunView, policy: Policy) -> Item:
         "run.signed_apart",
         "gates",
         evidence=(*(record for record, _ in pairs), *(found[0] for _, found in pairs if found)),
-        holds=not unsigned if pairs else None,
+        holds=not unsigned if launches else None,
         expected="signed before each launch",
-        found=f"{len(pairs)} launch(es), prepare signed by {', '.join(signers) or 'nobody'}",
+        found=f"{len(pairs)} launch(es), prepare signed by {', '.join(signers) or 'nobody'}"
+        + (f"; {explored} explored under the policy's ceiling" if explored else ""),
         check="the approval that each launch names stands before it in the log; this gate has a signature of its own",
         owner=policy.people.platform_owner,
         requirement="R137",
