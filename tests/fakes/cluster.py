@@ -26,6 +26,7 @@ from tests.fakes.cluster_patch import merge
 from tests.fakes.cluster_rules import admit
 from tests.fakes.cluster_server import ApiServer
 from tests.fakes.cluster_store import ApiError, Object, Store, stamp
+from tests.fakes.cluster_trainjobs import TrainJobs
 
 __all__ = ["ApiError", "FakeCluster", "Object", "Request"]
 CAPACITY = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
@@ -46,6 +47,7 @@ class FakeCluster:
         self.missing: set[str] = set()
         self.closed = threading.Event()
         self.errors: list[BaseException] = []
+        self.trainjobs = TrainJobs(self.store)
         self.jobs, self.kueue = Jobs(self.store, self.say), Kueue(self.store, self.say)
         self.scheduler, self.collector = Scheduler(self.store, self.say), Collector(self.store)
         self.kubelet = Kubelet(self.store, self.say, mode=kubelet, cluster_id=uuid.uuid4().hex[:12])
@@ -90,7 +92,7 @@ class FakeCluster:
         while not self.closed.is_set():
             try:
                 head = self.store.version
-                for part in (self.kueue, self.jobs, self.scheduler, self.kubelet, self.collector):
+                for part in (self.kueue, self.trainjobs, self.jobs, self.scheduler, self.kubelet, self.collector):
                     part.step()
                 seen, processes = head, time.monotonic() + 0.05
             except Exception as error:  # shown by the test that uses the cluster

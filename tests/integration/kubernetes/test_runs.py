@@ -209,3 +209,16 @@ def test_a_queue_lets_it_wait_takes_it_back_and_admits_it_again(run: Run, cluste
     waits = [(r.payload["reason"], r.payload["ended"]) for r in run.records("wait.observed")]
     assert ("quota", False) in waits and ("quota", True) in waits
     nothing_left(run, cluster)
+
+
+@pytest.mark.parametrize("field", ["podTemplateOverrides", "runtimePatches"])
+def test_a_train_job_runs_to_its_end(run: Run, cluster: FakeCluster, field: str) -> None:
+    """The same launch as a Kubeflow TrainJob: suspended, released, completed, gone with its pods."""
+    policy = run.policy(object_kind="TrainJob", runtime="torch", train_job_patches=field)
+    ended = run.launch(cluster=policy).run()
+
+    assert ("completed", "completed", 20) == (ended.state, ended.exit_class, ended.last_step), ended
+    assert 1 == len(cluster.ever("trainjobs"))
+    assert 1 == len(cluster.started)
+    assert [] == list(cluster.list("trainjobs"))
+    nothing_left(run, cluster)
