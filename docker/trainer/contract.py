@@ -2,7 +2,8 @@
 
 Variables (all start with ``PRETRAIN_ARCHIVE_``): ``RUN_UID``, ``ATTEMPT``, ``CONFIG`` (JSON file),
 ``DATA_MANIFEST`` (JSON Lines), ``CHECKPOINT_DIR``, ``RESUME_FROM`` (a checkpoint folder, or empty), ``EVENTS``
-(JSON Lines, appended). Events are ``metric``, ``checkpoint``, ``data_read``, ``checkpoint_loaded`` and ``note``.
+(JSON Lines, appended). Events are ``metric``, ``checkpoint``, ``evaluation``, ``data_read``, ``checkpoint_loaded``
+and ``note``; ``checkpoint`` and ``evaluation`` tell for how many ``seconds`` training stood still.
 After a resume each worker of a group reports the checkpoint that it loaded (``checkpoint_loaded``: ``worker``,
 ``world_size``, ``path``, ``step``, ``digest``), and at each start what it read (``data_read`` with ``worker``,
 ``world_size``, ``files``, ``manifest_digest``, ``data_digest``): that a checkpoint can be written does not prove
