@@ -347,3 +347,34 @@ def test_all_users_of_a_loop_share_one_follower(cluster: FakeCluster) -> None:
         await third.close()
 
     asyncio.run(scene())
+
+
+def test_train_job_and_its_workload() -> None:
+    """A TrainJob is followed by its own conditions, and Kueue's workload by its owner."""
+
+    async def scene(cluster: FakeCluster, follower: Follower) -> None:
+        made = job("t1")
+        body = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "metadata": made["metadata"],
+            "spec": {},
+        }
+        await away(lambda: cluster.create("trainjobs", body, NAMESPACE))
+        owner = {
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": "TrainJob",
+            "name": "job-t1-1",
+            "uid": "u",
+        }
+        workload = {"metadata": {"name": "w", "ownerReferences": [owner]}, "spec": {}, "status": {}}
+        await away(lambda: cluster.store.create("workloads", NAMESPACE, workload))
+        goal = Target(run_uid="t1", attempt=1, name="job-t1-1", object_kind="TrainJob", queued=True)
+        async with follower.follow(goal) as view:
+            await until(view, lambda: view.ready and view.job and view.workload)
+            done = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+            await away(lambda: cluster.patch("trainjobs", "job-t1-1", done, NAMESPACE))
+            await until(view, lambda: finished(view))
+
+    with FakeCluster(kubelet="hand", controllers=False, bookmark_seconds=0.3) as cluster:
+        play(cluster, scene)

@@ -217,3 +217,24 @@ def test_closed_run_trains_no_further(cluster: FakeCluster, line: Line) -> None:
         task.resume({"news": "visit", "trigger": trigger.serialize()[1]})
     cluster.wait(lambda: not cluster.list("pods", NAMESPACE) and not cluster.list("jobs", NAMESPACE))
     TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)
+
+
+@pytest.mark.requirement("R086", "R188")
+def test_waits_in_a_queue_without_a_worker(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kueue holds the job back: the reason is recorded in words, no pod starts, and the admission is noticed."""
+    connect(monkeypatch, cluster, tmp_path)
+    line = settle_in(monkeypatch, tmp_path, cluster_policy(tmp_path, queue="gpus"))
+    cluster.kueue.mode = "hold"
+    task = ready(line, seconds=0.02)
+    found = task.start()
+    assert isinstance(found, LaunchTrigger)
+    while not (waits := [wait for _, wait in line.view().all(kinds.WaitObserved) if wait.reason == "quota"]):
+        found = task.resume(task.fire(found))
+    assert "insufficient unused quota" in waits[0].message
+    assert [] == cluster.started
+    cluster.kueue.mode = "admit"
+    cluster.patch("jobs", task.jobs()[0], {"metadata": {"annotations": {"touched": "1"}}}, NAMESPACE)
+    assert "completed" == task.follow(found)["state"]
+    assert len(cluster.started) == 1
