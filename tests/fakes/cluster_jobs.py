@@ -7,47 +7,16 @@ Complete only when none of its pods is left running.
 
 from __future__ import annotations
 
-import calendar
 import copy
 import secrets
-import time
 from typing import Any
 
+from tests.fakes.cluster_conditions import ENDED, condition_of, seconds_of, set_condition
 from tests.fakes.cluster_store import ApiError, Object, Store, stamp
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_NAME = "batch.kubernetes.io/job-name"
 TRACKING = "batch.kubernetes.io/job-tracking"
-ENDED = ("Succeeded", "Failed")
-
-
-def seconds_of(text: str) -> float:
-    """A Kubernetes time as seconds since the epoch."""
-    return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
-
-
-def condition_of(found: Object, kind: str) -> dict[str, Any] | None:
-    """The condition of that type if it is true."""
-    conditions = found.get("status", {}).get("conditions") or ()
-    return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
-
-
-def set_condition(
-    found: Object, kind: str, status: str, now: float, reason: str = "", message: str = ""
-) -> None:
-    """Set a condition; its transition time moves only with its status."""
-    conditions = found.setdefault("status", {}).setdefault("conditions", [])
-    old = next((c for c in conditions if c["type"] == kind), None)
-    made = {
-        "type": kind, "status": status, "reason": reason, "message": message,
-        "lastTransitionTime": stamp(now), "lastProbeTime": stamp(now),
-    }  # fmt: skip
-    if old is not None and old["status"] == status:
-        old |= {"reason": reason or old["reason"], "message": message or old["message"]}
-    elif old is not None:
-        old |= made
-    else:
-        conditions.append(made)
 
 
 class Jobs:
@@ -92,7 +61,7 @@ class Jobs:
         if not ending:
             self._suspend_or_start(job, now)
             if not job["spec"].get("suspend"):
-                self._fill(job, pods, now)
+                self._fill(job, pods)
         status = job["status"]
         status |= {"active": len(staying), "ready": sum(bool(condition_of(p, "Ready")) for p in staying)}
         status["terminating"] = len(active) - len(staying)
@@ -173,9 +142,10 @@ class Jobs:
                 "CompletionsReached",
                 "Reached expected number of succeeded pods",
             )
-        elif (limit := spec.get("activeDeadlineSeconds")) and (start := status.get("startTime")):
-            if now - seconds_of(start) >= limit:
-                self._fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
+        limit, start = spec.get("activeDeadlineSeconds"), status.get("startTime")
+        open_yet = not (condition_of(job, "FailureTarget") or condition_of(job, "SuccessCriteriaMet"))
+        if open_yet and limit and start and now - seconds_of(start) >= limit:
+            self._fail(job, "DeadlineExceeded", "Job was active longer than specified deadline")
 
     def _fail(self, job: Object, reason: str, message: str) -> None:
         set_condition(job, "FailureTarget", "True", self.store.clock(), reason, message)
@@ -203,7 +173,7 @@ class Jobs:
 
     # -- pods ----------------------------------------------------------------------------------------
 
-    def _fill(self, job: Object, pods: list[Object], now: float) -> None:
+    def _fill(self, job: Object, pods: list[Object]) -> None:
         spec = job["spec"]
         done = set(job["status"].get("_indexes", ()))
         busy = [p for p in pods if p["status"].get("phase") not in ENDED]

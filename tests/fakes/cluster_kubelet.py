@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -17,29 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.cluster_jobs import ENDED, set_condition
+from tests.fakes.cluster_conditions import ENDED, set_condition
+from tests.fakes.cluster_processes import MARK, expanded, field_of, local_names, marked, send_signal
 from tests.fakes.cluster_store import ApiError, Object, Store, stamp
-
-MARK = "FAKE_CLUSTER_POD"
-SIGNALS = {number.value: number.name for number in signal.Signals}
-
-
-def marked(text: str) -> dict[int, str]:
-    """Living processes whose environment carries the mark, with its value; ``text`` is how the value begins."""
-    found: dict[int, str] = {}
-    want = f"{MARK}={text}".encode()
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            environment = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
-            state = Path(f"/proc/{entry}/stat").read_text().rpartition(") ")[2].split()[0]
-        except OSError:
-            continue
-        value = next((item for item in environment if item.startswith(want)), None)
-        if value is not None and state not in "ZX":
-            found[int(entry)] = value.decode().partition("=")[2]
-    return found
 
 
 @dataclass
@@ -55,7 +34,10 @@ class Container:
 
 @dataclass
 class Kubelet:
-    """Starts, watches and ends what is placed on a node. ``mode`` is run, hand, or none: then a client plays the kubelet too."""
+    """Starts, watches and ends what is placed on a node.
+
+    ``mode`` is run, hand, or none: then a client plays the kubelet too.
+    """
 
     store: Store
     say: Any
@@ -106,7 +88,7 @@ class Kubelet:
                 return
         words = [*container.get("command", ()), *container.get("args", ())]
         environment = self._environment(pod, container)
-        words = [_local(pod, _expanded(word, environment)) for word in words]
+        words = [local_names(pod, expanded(word, environment)) for word in words]
         log = self.folder / f"{pod['metadata']['name']}.log"
         uid = pod["metadata"]["uid"]
         try:
@@ -128,8 +110,8 @@ class Kubelet:
         for variable in container.get("env", ()):
             value = variable.get("value", "")
             if source := (variable.get("valueFrom") or {}).get("fieldRef"):
-                value = _field(pod, source["fieldPath"])
-            made[variable["name"]] = _local(pod, _expanded(value, made))
+                value = field_of(pod, source["fieldPath"])
+            made[variable["name"]] = local_names(pod, expanded(value, made))
         return made
 
     def _watch(self, pod: Object, container: Container, *, ending: bool) -> None:
@@ -139,7 +121,7 @@ class Kubelet:
             grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
             if container.kill_at is None:
                 container.kill_at = time.monotonic() + grace
-                _signal(container.process.pid, signal.SIGTERM)
+                send_signal(container.process.pid, signal.SIGTERM)
             elif time.monotonic() >= container.kill_at:
                 self._kill(uid)
         elif code is not None:
@@ -251,9 +233,9 @@ class Kubelet:
 
     def _kill(self, uid: str) -> None:
         for pid in marked(f"{self.cluster_id}/{uid}"):
-            _signal(pid, signal.SIGKILL)
+            send_signal(pid, signal.SIGKILL)
         if (container := self.running.get(uid)) is not None:
-            _signal(container.process.pid, signal.SIGKILL)
+            send_signal(container.process.pid, signal.SIGKILL)
 
     def close(self) -> list[int]:
         """End everything of this cluster; returns the processes that were ended."""
@@ -262,7 +244,7 @@ class Kubelet:
             until = time.monotonic() + 10
             while (alive := marked(f"{self.cluster_id}/")) and time.monotonic() < until:
                 for pid in alive:
-                    _signal(pid, signal.SIGKILL)
+                    send_signal(pid, signal.SIGKILL)
                 time.sleep(0.02)
             for container in self.running.values():
                 container.process.wait(timeout=10)
@@ -280,42 +262,8 @@ def _last_words(pod: Object, log: Path, code: int) -> str:
     )
 
 
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except OSError:
-        pass
-
-
 def _set_phase(phase: str) -> Any:
     def edit(pod: Object) -> None:
         pod["status"]["phase"] = phase
 
     return edit
-
-
-def _expanded(text: str, environment: dict[str, str]) -> str:
-    """``$(NAME)`` as the kubelet expands it."""
-    return re.sub(r"\$\(([A-Za-z0-9_.-]+)\)", lambda match: environment.get(match[1], match[0]), text)
-
-
-def _local(pod: Object, text: str) -> str:
-    """Names of the pod's headless service lead to this machine: the cluster's own name server in one line."""
-    subdomain = pod["spec"].get("subdomain")
-    if not subdomain or subdomain not in text:
-        return text
-    return re.sub(
-        rf"\b[a-z0-9-]+\.{re.escape(subdomain)}(?:\.[a-z0-9-]+\.svc(?:\.cluster\.local)?|\.svc)?\b",
-        "127.0.0.1",
-        text,
-    )
-
-
-def _field(pod: Object, path: str) -> str:
-    if match := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
-        return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
-    return {
-        "metadata.name": pod["metadata"]["name"], "metadata.namespace": pod["metadata"]["namespace"],
-        "metadata.uid": pod["metadata"]["uid"], "spec.nodeName": pod["spec"].get("nodeName", ""),
-        "status.podIP": "127.0.0.1", "status.hostIP": "127.0.0.1",
-    }.get(path, "")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.fakes.cluster_jobs import ENDED, condition_of, set_condition
+from tests.fakes.cluster_conditions import ENDED, condition_of, set_condition
 from tests.fakes.cluster_store import ApiError, Object, Store
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -112,7 +112,7 @@ class Scheduler:
 
 
 class Collector:
-    """Deletes what belongs to an owner that is gone, lets owners go whose dependents are, and makes service accounts."""
+    """Deletes what belongs to an owner that is gone, lets owners go whose dependents are."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -189,7 +189,10 @@ class Kueue:
     def __init__(self, store: Store, say: Any) -> None:
         self.store, self.say = store, say
         self.mode = "admit"
-        self.message = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 8 more needed"
+        self.message = (
+            "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, "
+            "8 more needed"
+        )
 
     def step(self) -> None:
         """Make a workload for every job of a queue; admit what may be admitted."""
@@ -224,20 +227,26 @@ class Kueue:
                 "controller": True,
             }
             body = {
-                "metadata": {"name": name, "labels": {"kueue.x-k8s.io/job-uid": meta["uid"]}, "ownerReferences": [owner]},
+                "metadata": {
+                    "name": name, "labels": {"kueue.x-k8s.io/job-uid": meta["uid"]}, "ownerReferences": [owner],
+                },
                 "spec": {"queueName": queue, "podSets": [{"name": "main", "count": job["spec"]["parallelism"]}]},
                 "status": {},
             }  # fmt: skip
             self.store.create("workloads", meta["namespace"], body)
             if not job["spec"].get("suspend"):  # a webhook of Kueue: what is not admitted does not run
-                self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, True))
+                self.store.update(
+                    "jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, value=True)
+                )
         workload = self.store.get("workloads", meta["namespace"], name)
         if not job["spec"].get("suspend"):
             return
         if self.mode == "admit":
-            self._set(workload, now, ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue cluster-queue"),
-                      ("Admitted", "True", "Admitted", "The workload is admitted"), ("Evicted", "False", "Admitted", ""))  # fmt: skip
-            self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, False))
+            self._set(
+                workload, now, ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue cluster-queue"),
+                ("Admitted", "True", "Admitted", "The workload is admitted"), ("Evicted", "False", "Admitted", ""),
+            )  # fmt: skip
+            self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, value=False))
         else:
             self._set(workload, now, ("QuotaReserved", "False", "Pending", self.message))
 
@@ -247,9 +256,12 @@ class Kueue:
         meta = job["metadata"]
         workload = self.store.get("workloads", meta["namespace"], self.name_of(job))
         now = self.store.clock()
-        self._set(workload, now, ("Evicted", "True", reason, message), ("Admitted", "False", "NoReservation", "The workload has no reservation"),
-                  ("QuotaReserved", "False", "Pending", message), ("Requeued", "True", reason, message))  # fmt: skip
-        self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, True))
+        self._set(
+            workload, now, ("Evicted", "True", reason, message),
+            ("Admitted", "False", "NoReservation", "The workload has no reservation"),
+            ("QuotaReserved", "False", "Pending", message), ("Requeued", "True", reason, message),
+        )  # fmt: skip
+        self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, value=True))
 
     def _set(self, workload: Object, now: float, *conditions: tuple[str, str, str, str]) -> None:
         def edit(old: Object) -> None:
@@ -260,5 +272,5 @@ class Kueue:
         self.store.update("workloads", meta["namespace"], meta["name"], edit)
 
 
-def _suspend(job: Object, value: bool) -> None:
+def _suspend(job: Object, *, value: bool) -> None:
     job["spec"]["suspend"] = value

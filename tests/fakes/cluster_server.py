@@ -8,24 +8,21 @@ and no finalizers, and those are exactly what a launch must survive.
 from __future__ import annotations
 
 import json
-import re
 import socket
 import ssl
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tests.fakes.cluster_faults import REASONS, Fault, Faults, Request
-from tests.fakes.cluster_patch import apply_json_patch, matches_fields, matches_labels, merge, merge_strategic
+from tests.fakes.cluster_patch import matches_fields, matches_labels
+from tests.fakes.cluster_paths import cut_of, patched, request_of
 from tests.fakes.cluster_rules import admit, keep_parts
-from tests.fakes.cluster_store import CLUSTER_WIDE, KINDS, ApiError, Change, Object, Store
+from tests.fakes.cluster_store import KINDS, ApiError, Change, Object, Store
 
-_PATH = re.compile(
-    r"^/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"
-    r"(?:/namespaces/(?P<ns>[^/]+)(?=/[^/]))?/(?P<res>[a-z]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?$"
-)
 _TICK = 0.05
 
 
@@ -78,23 +75,23 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the base class names it so)
         """Say nothing."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         """Read."""
         self._serve("get")
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """Create."""
         self._serve("create")
 
-    def do_PUT(self) -> None:  # noqa: N802
+    def do_PUT(self) -> None:
         """Replace."""
         self._serve("update")
 
-    def do_PATCH(self) -> None:  # noqa: N802
+    def do_PATCH(self) -> None:
         """Change."""
         self._serve("patch")
 
-    def do_DELETE(self) -> None:  # noqa: N802
+    def do_DELETE(self) -> None:
         """Delete."""
         self._serve("delete")
 
@@ -108,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
             self._drop()
             return
         parts = urlsplit(self.path)
-        request = _request(
+        request = request_of(
             verb, parts.path, dict(parse_qsl(parts.query)), raw, self.headers.get("User-Agent", "")
         )
         if request is None:
@@ -156,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         if token and self.headers.get("Authorization") != f"Bearer {token}":
             raise ApiError(401, "Unauthorized", "Unauthorized")
 
-    def _act(self, request: Request) -> tuple[int, Any]:
+    def _act(self, request: Request) -> tuple[int, Any]:  # noqa: C901, PLR0911 (one row for each verb)
         store, ns = self.server.backend.store, request.namespace
         kind, name = request.resource, request.name
         if KINDS.get(kind, ("",))[0] in self.server.backend.missing:
@@ -188,7 +185,7 @@ class Handler(BaseHTTPRequestHandler):
                     kind,
                     ns,
                     name,
-                    lambda old: keep_parts(kind, sub, old, _patched(kind_of, old, request.body)),
+                    lambda old: keep_parts(kind, sub, old, patched(kind_of, old, request.body)),
                 )
             case _:
                 return 200, self._delete(request)
@@ -242,7 +239,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._line("ADDED", item)
         bookmark = time.monotonic() + self.server.backend.bookmark_seconds
         while time.monotonic() < end and not self.server.backend.closed.is_set():
-            if self.server.backend.faults.take(_cut(request)) is not None:
+            if self.server.backend.faults.take(cut_of(request)) is not None:
                 self._drop()
                 return
             try:
@@ -305,43 +302,5 @@ class Handler(BaseHTTPRequestHandler):
 
     def _drop(self) -> None:
         self.close_connection = True
-        try:
+        with suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-
-def _cut(request: Request) -> Request:
-    """What the fault that cuts a running watch is looked up by."""
-    return Request(verb="watching", resource=request.resource, namespace=request.namespace)
-
-
-def _request(verb: str, path: str, query: dict[str, str], raw: bytes, agent: str) -> Request | None:
-    match = _PATH.match(path)
-    if match is None:
-        return None
-    resource, name = match["res"], unquote(match["name"] or "")
-    if resource not in KINDS:
-        return None
-    namespace = unquote(match["ns"] or "")
-    if verb == "get" and not name:
-        verb = "watch" if query.get("watch") in ("true", "1", "True") else "list"
-    if verb == "delete" and not name:
-        verb = "deletecollection"
-    if resource in CLUSTER_WIDE:
-        namespace = ""
-    return Request(
-        verb=verb, resource=resource, namespace=namespace, name=name, subresource=match["sub"] or "", query=query,
-        body=json.loads(raw) if raw else None, agent=agent,
-    )  # fmt: skip
-
-
-def _patched(kind: str, old: Object, patch: Any) -> Object:
-    if kind == "application/json-patch+json":
-        try:
-            return dict(apply_json_patch(old, patch))
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ApiError(422, "Invalid", f"the patch cannot be applied: {error}") from error
-    return dict(
-        merge_strategic(old, patch) if kind == "application/strategic-merge-patch+json" else merge(old, patch)
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.fakes.cluster_jobs import condition_of, set_condition
+from tests.fakes.cluster_conditions import condition_of, set_condition
 from tests.fakes.cluster_rules import admit
 from tests.fakes.cluster_store import ApiError, Object, Store
 
@@ -42,7 +42,9 @@ class TrainJobs:
         now = self.store.clock()
         before = copy.deepcopy(found["status"])
         reason = "Suspended" if held else "Resumed"
-        set_condition(found, "Suspended", "True" if held else "False", now, reason, f"TrainJob is {reason.lower()}")
+        set_condition(
+            found, "Suspended", "True" if held else "False", now, reason, f"TrainJob is {reason.lower()}"
+        )
         for kind in ("Complete", "Failed"):
             if ended := condition_of(job, kind):
                 set_condition(found, kind, "True", now, ended["reason"], ended["message"])
@@ -58,7 +60,13 @@ def _job(found: Object, name: str) -> Object:
         "name": "node", "image": trainer["image"], "command": trainer["command"], "env": trainer.get("env", []),
         "resources": trainer.get("resourcesPerNode", {}),
     }  # fmt: skip
-    owner = {"kind": "TrainJob", "name": meta["name"], "uid": meta["uid"], "controller": True, "apiVersion": "v1"}
+    owner = {
+        "kind": "TrainJob",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "apiVersion": "v1",
+    }
     return {
         "metadata": {"name": name, "ownerReferences": [owner]},
         "spec": {

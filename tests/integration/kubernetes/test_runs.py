@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.cluster_kubelet import marked
+from tests.fakes.cluster_processes import marked
 from tests.integration.kubernetes.playground import ASSETS, IMAGE, NAMESPACE, Run
 
 from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch

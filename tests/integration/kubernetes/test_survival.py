@@ -18,7 +18,7 @@ from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch
 from pretrain_archive.domain.errors import ClusterUnavailableError, LedgerUnavailableError, StillRunningError
 from pretrain_archive.domain.kinds import AttemptEnded, JobRemoved, MemberObserved, MetricsRecorded
 from tests.fakes.cluster import FakeCluster
-from tests.fakes.cluster_kubelet import marked
+from tests.fakes.cluster_processes import marked
 from tests.integration.kubernetes.playground import ASSETS, Run, origin
 
 LONG = {"steps": 100_000, "step_seconds": 0.01}

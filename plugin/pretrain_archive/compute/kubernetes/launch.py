@@ -20,6 +20,7 @@ from pretrain_archive.compute.kubernetes.launch_facts import Facts
 from pretrain_archive.compute.kubernetes.launch_fence import (
     create_suspended,
     job_of,
+    make_service,
     record_job,
     recorded_job,
     release,
@@ -162,28 +163,12 @@ class KubernetesLaunch:
         created = read_payload(record, JobCreated)
         self.record, self.job = record, job_of(created, queued=bool(self.cluster.queue))
         self.progress(f"job {created.name} is on record in namespace {created.namespace}")
-        self._make_service(objects)
+        make_service(self.api, objects, self.job)
         if not self.killed:
             release(self.api, self.job, objects.release_patch)
         if self.killed:  # asked to end between the lines above
             delete_now(self.api, self.job)
         return record
-
-    def _make_service(self, objects: JobObjects) -> None:
-        """The members' names: owned by the job, so that it goes with it."""
-        if objects.service is None or self.job is None:
-            return
-        if self.api.read("Service", objects.namespace, objects.name) is not None:
-            return
-        owner = {
-            "apiVersion": objects.job["apiVersion"], "kind": objects.kind, "name": objects.name, "uid": self.job.uid,
-        }  # fmt: skip
-        metadata = {**objects.service["metadata"], "ownerReferences": [owner]}
-        try:
-            self.api.create("Service", objects.namespace, {**objects.service, "metadata": metadata})
-        except ArchiveError as error:
-            if error.code != "name_taken":
-                raise
 
     def _close_unborn(self, error: ArchiveError) -> None:
         """The token is consumed and there is no job: the attempt has an end, and it is known why."""

@@ -12,6 +12,7 @@ it is never created again, and if it is gone the attempt is lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pretrain_archive.compute.kubernetes.api import ClusterApi, TakenError
@@ -129,6 +130,18 @@ def _same(known: Record, payload: JobCreated) -> Record:
             reasons=(f"on record is {there.name} ({there.uid}), created was {payload.name} ({payload.uid})",),
         )
     return known
+
+
+def make_service(api: ClusterApi, objects: JobObjects, job: Job) -> None:
+    """The members' names: owned by the job, so that the service goes with it."""
+    if objects.service is None or api.read("Service", objects.namespace, objects.name) is not None:
+        return
+    owner = {
+        "apiVersion": objects.job["apiVersion"], "kind": objects.kind, "name": objects.name, "uid": job.uid,
+    }  # fmt: skip
+    metadata = {**objects.service["metadata"], "ownerReferences": [owner]}
+    with suppress(TakenError):
+        api.create("Service", objects.namespace, {**objects.service, "metadata": metadata})
 
 
 def release(api: ClusterApi, job: Job, patch: Mapping[str, Any]) -> bool:
