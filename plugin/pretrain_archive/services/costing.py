@@ -34,10 +34,12 @@ def _moment(option: str, text: str) -> str:
         raise InputError(option, text, "is no day and no moment", hint=hint) from error
 
 
-def runs_between(ledger: Ledger, *, project: str = "", since: str = "", until: str = "") -> Iterator[RunRow]:
+def runs_between(
+    ledger: Ledger, *, project: str = "", since: str = "", until: str = "", page: int = PAGE
+) -> Iterator[RunRow]:
     """Runs that were opened in a period, newest first, a page at a time."""
     before: int | None = None
-    while rows := ledger.runs(RunQuery(project=project, limit=PAGE, before=before)):
+    while rows := ledger.runs(RunQuery(project=project, limit=page, before=before)):
         for row in rows:
             if since and row.opened_at < since:
                 continue
