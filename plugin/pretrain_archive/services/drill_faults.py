@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pretrain_archive.compute.events import Place, read_lines, step_of
 from pretrain_archive.compute.leftovers import processes_of
@@ -16,8 +16,12 @@ from pretrain_archive.compute.namespaces import Network
 from pretrain_archive.compute.wrapper import descendants, send
 from pretrain_archive.domain.identity import utc_now
 
+if TYPE_CHECKING:
+    from pretrain_archive.compute.kubernetes.api import ClusterApi
+
 Fault = Literal["worker_exit", "worker_frozen", "node_lost", "network_cut"]
 POLL_SECONDS = 0.01
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +44,15 @@ class Member:
 
 
 class Saboteur:
-    """Follows a job's event file and injects the fault when a step is reached. Use as a context around the launch.
+    """Follows a job's event file, also one that is not there yet, and strikes once when a step is reached.
 
-    Only processes that carry the attempt's own variables are ever signalled.
+    ``strike`` injects the fault and says what it did.
     """
 
     def __init__(
-        self, fault: Fault, *, at_step: int, run_uid: str, attempt: int, events: Path, network: Network | None,
-        node: int, say: Callable[[str], None],
-    ) -> None:  # fmt: skip
-        self.fault, self.at_step, self.events, self.network, self.node = fault, at_step, events, network, node
-        self.run_uid, self.attempt, self.say = run_uid, attempt, say
+        self, *, at_step: int, events: Path, strike: Callable[[], str], say: Callable[[str], None]
+    ) -> None:
+        self.at_step, self.events, self.strike, self.say = at_step, events, strike, say
         self.injected: Injected | None = None
         self.problem = ""
         self._over = threading.Event()
@@ -81,20 +83,32 @@ class Saboteur:
     def _inject(self, step: int) -> None:
         try:
             at = utc_now()
-            detail = self._act()
+            detail = self.strike()
         except Exception as error:  # noqa: BLE001 (a thread: the drill must say that nothing was injected)
             self.problem = f"the fault could not be injected: {type(error).__name__}: {error}"
             return
         self.injected = Injected(detail=detail, step=step, at=at)
         self.say(f"drill: {detail} at step {step}")
 
-    def _act(self) -> str:
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStrike:
+    """The fault on this machine. Only processes that carry the attempt's own variables are ever signalled."""
+
+    fault: Fault
+    run_uid: str
+    attempt: int
+    node: int
+    network: Network | None
+
+    def __call__(self) -> str:
+        """Inject it and say what was done; ``LookupError`` if nobody is there to be hit."""
         if self.fault == "network_cut":
-            assert self.network is not None
+            if self.network is None:
+                raise LookupError("no network was made")
             self.network.cut(self.node)
             return f"the link of node {self.node} was cut"
-        members = members_of(self.run_uid, self.attempt)
-        mine = [m for m in members if m.node == self.node]
+        mine = [m for m in members_of(self.run_uid, self.attempt) if m.node == self.node]
         workers = sorted((m for m in mine if m.worker is not None), key=lambda m: m.worker or 0)
         if not workers:
             raise LookupError(f"node {self.node} has no worker")
@@ -112,6 +126,27 @@ class Saboteur:
         if not send(victim.pid, victim.start, number):
             raise LookupError(f"worker {victim.worker} was gone already")
         return f"worker {victim.worker} on node {self.node} was {done}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodStrike:
+    """``worker_exit`` on a cluster: the pod of a node is deleted, with every worker in it."""
+
+    api: ClusterApi
+    namespace: str
+    run_uid: str
+    attempt: int
+    node: int
+
+    def __call__(self) -> str:
+        """Delete the pod and say which; ``LookupError`` if there is none of that index."""
+        labels = f"pretrain-archive/run={self.run_uid},pretrain-archive/attempt={self.attempt}"
+        for pod in self.api.list("Pod", self.namespace, labels=labels):
+            meta = pod.get("metadata", {})
+            if str(meta.get("annotations", {}).get(INDEX, "0")) == str(self.node):
+                self.api.delete("Pod", self.namespace, meta["name"])
+                return f"pod {meta['name']} of node {self.node} was deleted"
+        raise LookupError(f"node {self.node} has no pod")
 
 
 def members_of(run_uid: str, attempt: int) -> list[Member]:

@@ -56,12 +56,14 @@ def write_source(folder: Path) -> None:
         (folder / f"document-{number:02d}.txt").write_text(text)
 
 
-def conf_of(plan: Plan, source: Path, network: Network | None) -> dict[str, Any]:
-    """The form's values of a drill's run."""
-    program = plan.program
+def _command(plan: Plan, network: Network | None, *, cluster: bool) -> list[str]:
+    """How the group is started: by ``nodes.py`` here, by the pod of each node on a cluster."""
+    program = str(plan.program / "train.py")
+    if cluster:
+        return ["{python}", "-m", "torch.distributed.run", "--nproc-per-node", str(plan.workers), program]
     words = [
         "{python}",
-        str(program / "nodes.py"),
+        str(plan.program / "nodes.py"),
         "--nodes",
         str(plan.nodes),
         "--workers",
@@ -71,14 +73,19 @@ def conf_of(plan: Plan, source: Path, network: Network | None) -> dict[str, Any]
         words += ["--patience", f"{plan.patience:g}"]
     if network is not None:
         words += ["--address", network.address(0), "--network", *network.names]
+    return [*words, "--", program]
+
+
+def conf_of(plan: Plan, source: Path, network: Network | None, *, cluster: bool) -> dict[str, Any]:
+    """The form's values of a drill's run."""
     return {
         "scope": "exploration", "project": plan.project,
         "objective": f"Recovery drill: {plan.inject} on a representative task", "training_type": "pre-training",
         "source": str(source), "licence": "CC0-1.0", "intended_use": "experiment", "source_name": "recovery-drill",
         "origin_class": "synthetic", "obtained": "made by the drill", "authorisation": "own work",
         "usage_scope": ["experiment"], "configuration": _configuration(plan),
-        "train_command": [*words, "--", str(program / "train.py")],
-        "evaluate_command": ["{python}", str(program / "evaluate.py")],
+        "train_command": _command(plan, network, cluster=cluster), "nodes": plan.nodes if cluster else 1,
+        "evaluate_command": ["{python}", str(plan.program / "evaluate.py")],
         "budget_minutes": 5, "checkpoint_every": plan.checkpoint_every, "wall_minutes": 5,
         "no_progress_minutes": plan.no_progress_minutes, "max_attempts": 3, "acceptance_metric": "bits_per_byte",
         "release_name": "recovery-drill", "release_version": "1",

@@ -8,8 +8,8 @@ drill with anything unrecorded has not passed.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from typing import Any
 from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.compute.namespaces import Network, NoNamespacesError
+from pretrain_archive.compute.spec import attempt_folder
 from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.identity import parse_time, utc_now
 from pretrain_archive.domain.kinds import (
@@ -25,17 +26,19 @@ from pretrain_archive.domain.kinds import (
     AttemptReconciled,
     AttemptStarted,
     DrillFiled,
+    JobRemoved,
     StopFired,
 )
+from pretrain_archive.domain.policy_compute import Kubernetes
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services import data, processing
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.drill_faults import Injected, Saboteur
+from pretrain_archive.services.drill_faults import Injected, LocalStrike, PodStrike, Saboteur
 from pretrain_archive.services.drill_plan import Plan, conf_of, write_source
-from pretrain_archive.services.launch_bench import Bench
+from pretrain_archive.services.launch_bench import Bench, cluster_of
 from pretrain_archive.services.launching import launch
 from pretrain_archive.services.opening import Host, open_run
 
@@ -44,6 +47,8 @@ __all__ = ["NAMES", "Drill", "Plan", "Review", "drill"]
 NAMES = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
 Review = Callable[[str], None]
 """Asks and answers the review of a stopped run; given the run's uid."""
+Strike = Callable[[Plan, str, int], str]
+"""Injects the fault by other means (a cluster's own tools) and says what was done; given plan, run and attempt."""
 
 
 @dataclass(kw_only=True)
@@ -55,11 +60,17 @@ class Drill:
     caller: Caller
     bench: Bench
     review: Review | None = None
+    strike: Strike | None = None
     hold: Callable[[LocalLaunch], None] = lambda _job: None
     run_uid: str = ""
     injected: Injected | None = None
     problem: str = ""
     checks: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Kubernetes | None:
+        """The cluster that the project's policy launches on, None for this machine."""
+        return cluster_of(self.bench.policies(self.plan.project).policy)
 
     def view(self) -> RunView:
         """The drill's run."""
@@ -82,17 +93,20 @@ class Drill:
 
 def drill(
     ledger: Ledger, caller: Caller, bench: Bench, plan: Plan, *, review: Review | None = None,
-    hold: Callable[[LocalLaunch], None] = lambda _job: None,
+    strike: Strike | None = None, hold: Callable[[LocalLaunch], None] = lambda _job: None,
 ) -> tuple[str, DrillFiled]:  # fmt: skip
     """Run the drill and file its evidence; returns the run's uid and what was filed.
 
-    ``hold`` is given each launch before it starts, so that a signal can end it. Raises an ``ArchiveError`` where the
+    ``strike`` injects the fault by other means than this module's, such as a cluster's own tools. ``hold`` is given
+    each launch on this machine before it starts, so that a signal can end it. Raises an ``ArchiveError`` where the
     drill cannot even begin (the policy forbids it, no program).
     """
-    one = Drill(plan=plan, ledger=ledger, caller=caller, bench=bench, review=review, hold=hold)
+    one = Drill(plan=plan, ledger=ledger, caller=caller, bench=bench, review=review, strike=strike, hold=hold)
     with ExitStack() as stack:
         network: Network | None = None
-        if plan.inject == "network_cut":
+        if one.cluster is not None and strike is None and plan.inject != "worker_exit":
+            one.problem = f"{plan.inject} cannot be injected through a cluster's API: use its own tools"
+        elif one.cluster is None and plan.inject == "network_cut":
             try:
                 network = stack.enter_context(Network(plan.nodes))
             except NoNamespacesError as error:
@@ -113,39 +127,46 @@ def _prepare(one: Drill, source: Path, network: Network | None) -> None:
     """Open the exploration run and make its data."""
     write_source(source)
     host = Host(policies=one.bench.policies, work_folder=one.bench.runs_folder)
-    one.run_uid = open_run(one.ledger, one.task("open_run"), conf_of(one.plan, source, network), host).run_uid
+    one.run_uid = open_run(
+        one.ledger,
+        one.task("open_run"),
+        conf_of(one.plan, source, network, cluster=one.cluster is not None),
+        host,
+    ).run_uid
     one.caller.say(f"drill: run {one.run_uid}, {one.plan.nodes} nodes with {one.plan.workers} workers each")
     data.register(one.ledger, one.task("register_source"), one.run_uid)
     data.make_snapshot(one.ledger, one.bench.store, one.task("snapshot"), one.run_uid)
     processing.process(one.ledger, one.bench.store, one.task("process"), one.run_uid)
 
 
-@contextmanager
-def _sabotaged(one: Drill, network: Network | None) -> Iterator[Callable[[LocalLaunch], None]]:
-    """What is given a launch that is about to start: from then on the saboteur follows it."""
-    found: list[Saboteur] = []
-
-    def hold(job: LocalLaunch) -> None:
-        one.hold(job)
-        saboteur = Saboteur(
-            one.plan.inject, at_step=one.plan.at_step, run_uid=one.run_uid, attempt=job.spec.attempt,
-            events=job.spec.work_folder / "events.jsonl", network=network, node=one.plan.node, say=one.caller.say,
-        )  # fmt: skip
-        found.append(saboteur)
-        saboteur.start()
-
-    try:
-        yield hold
-    finally:
-        for saboteur in found:
-            saboteur.close()
-            one.injected, one.problem = saboteur.injected, saboteur.problem
+def _strike(one: Drill, network: Network | None, attempt: int) -> Callable[[], str]:
+    """What injects the fault into this attempt."""
+    plan = one.plan
+    if one.strike is not None:
+        return lambda: one.strike(plan, one.run_uid, attempt) if one.strike else ""
+    if one.cluster is None:
+        return LocalStrike(
+            fault=plan.inject, run_uid=one.run_uid, attempt=attempt, node=plan.node, network=network
+        )
+    api = one.bench.clusters(one.cluster)
+    return PodStrike(
+        api=api, namespace=one.cluster.namespace, run_uid=one.run_uid, attempt=attempt, node=plan.node
+    )
 
 
 def _first(one: Drill, network: Network | None) -> AttemptEnded | None:
     """The attempt that the fault hits."""
-    with _sabotaged(one, network) as hold:
-        ended = launch(one.ledger, one.task("launch"), one.run_uid, one.bench, hold=hold)
+    number = one.view().attempts + 1
+    saboteur = Saboteur(
+        at_step=one.plan.at_step, strike=_strike(one, network, number), say=one.caller.say,
+        events=attempt_folder(one.bench.runs_folder, one.run_uid, number) / "events.jsonl",
+    )  # fmt: skip
+    saboteur.start()
+    try:
+        ended = launch(one.ledger, one.task("launch"), one.run_uid, one.bench, hold=one.hold)
+    finally:
+        saboteur.close()
+        one.injected, one.problem = saboteur.injected, saboteur.problem
     if one.injected is None:
         one.problem = (
             one.problem or f"the job {ended.state} before step {one.plan.at_step}: nothing was injected"
@@ -164,6 +185,16 @@ def _judge_end(one: Drill, ended: AttemptEnded) -> None:
         "detected", ended.state in {"failed", "stopped", "lost"}, "the attempt ends, and not as completed",
         f"{ended.state} {max(0.0, seconds):.1f} s after the fault, by {by}: {ended.reason}",
     )  # fmt: skip
+    if one.cluster is not None:
+        removed = [r for _, r in one.view().all(JobRemoved) if r.attempt == ended.attempt]
+        gone = removed[-1].verified_absent if removed else None
+        told = (
+            f"job {removed[-1].name} deleted, pods left: {removed[-1].pods_left}"
+            if removed
+            else "no deletion"
+        )
+        one.check("stopped", gone, "neither the job nor a pod of it is left", told)
+        return
     left = processes_of(one.run_uid, ended.attempt)
     one.check(
         "stopped", not left, "no process of the attempt is left",
@@ -236,7 +267,8 @@ def _file(one: Drill, first: AttemptEnded | None) -> DrillFiled:
         else one.problem
     )
     payload = DrillFiled(
-        target="local", injected=one.plan.inject, detail=what, attempt=first.attempt if first else 0,
+        target="kubernetes" if one.cluster else "local", injected=one.plan.inject, detail=what,
+        attempt=first.attempt if first else 0,
         recovered_attempt=attempts[-1] if first and attempts and attempts[-1] > first.attempt else None,
         passed=all(check["verdict"] == "verified" for check in one.checks), checks=one.checks,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.main_line import Line
@@ -19,7 +20,9 @@ MISLOADED = {"loaded": "changed", "reconciled": "changed"}
 POLICIES = Path(__file__).parents[3] / "dags" / "policies"
 
 
-def drilled(folder: Path, flaw: str) -> tuple[Line, kinds.DrillFiled]:
+def drilled(
+    folder: Path, flaw: str, *, review: bool = False, **plan: Any
+) -> tuple[Line, kinds.DrillFiled]:  # fmt: skip
     """A drill of the light workers with a flaw."""
     program = folder / "light"
     shutil.copytree(LIGHT, program, ignore=shutil.ignore_patterns("__pycache__"))
@@ -29,8 +32,18 @@ def drilled(folder: Path, flaw: str) -> tuple[Line, kinds.DrillFiled]:
     (program / "demo.json").write_text(json.dumps(example))
     line = Line(folder=folder, policy=load_policy(POLICIES, "drill"))
     bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
-    asked = drilling.Plan(inject="worker_exit", program=program, steps=60, patience=0)
-    line.run_uid, filed = drilling.drill(line.ledger, line.caller("drill"), bench, asked)
+    asked = drilling.Plan(
+        **({"inject": "worker_exit", "program": program, "steps": 60, "patience": 0} | plan)
+    )
+
+    def answer(run_uid: str) -> None:
+        line.run_uid = run_uid
+        outcome = line.answer("review", line.ask("review"), outcome="resume")
+        assert outcome.decision is not None, outcome.refusal
+
+    line.run_uid, filed = drilling.drill(
+        line.ledger, line.caller("drill"), bench, asked, review=answer if review else None
+    )
     return line, filed
 
 
@@ -89,3 +102,29 @@ def test_a_job_that_is_over_before_the_fault_proves_nothing(tmp_path: Path) -> N
     assert dict.fromkeys(drilling.NAMES, "unrecorded") == verdicts(filed)
     assert "the job completed before step 25: nothing was injected" == filed.detail
     assert (False, 0, 1) == (filed.passed, filed.attempt, line.view().attempts)
+
+
+FROZEN = {"inject": "worker_frozen", "node": 0, "workers": 1, "no_progress_minutes": 0.15}
+"""The first worker hangs, and the whole job with it: only the stop rule can tell."""
+
+
+@pytest.mark.requirement("R094", "R234")
+def test_a_hang_is_stopped_by_the_rule_and_goes_on_after_a_review(tmp_path: Path) -> None:
+    """Nobody's patience ends: no_progress stops the job, a person reviews it, the next attempt recovers."""
+    line, filed = drilled(tmp_path, "", review=True, **FROZEN)
+
+    assert dict.fromkeys(drilling.NAMES, "verified") == verdicts(filed), filed.checks
+    assert "by the stop rule no_progress" in filed.checks[0]["found"]
+    assert ["resume"] == [d.outcome for _, d in line.view().all(kinds.GateDecision) if d.gate == "review"]
+
+
+@pytest.mark.requirement("R094")
+def test_a_stopped_drill_waits_for_a_person(tmp_path: Path) -> None:
+    """Without a review nothing is launched again, and what follows is unrecorded."""
+    line, filed = drilled(tmp_path, "", **FROZEN)
+
+    assert {"detected": "verified", "stopped": "verified"} == {
+        name: verdict for name, verdict in verdicts(filed).items() if verdict != "unrecorded"
+    }
+    assert "a person has to review it" in filed.checks[2]["found"]
+    assert (False, None, 1) == (filed.passed, filed.recovered_attempt, line.view().attempts)
