@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive_operators.base import RunOperator, small_json
+from pretrain_archive_operators.cluster import launch_bench
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -43,15 +44,13 @@ class RecoveryDrillOperator(RunOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return ``run_uid, injected, passed, checks`` (names and verdicts); raise where anything did not hold."""
         from pretrain_archive.services.drilling import Plan, drill  # noqa: PLC0415 (heavy)
-        from pretrain_archive.services.launch_bench import Bench  # noqa: PLC0415 (heavy)
-        from pretrain_archive.services.wiring import policy, runs_folder  # noqa: PLC0415 (heavy)
 
         try:
             plan = Plan(
                 inject=cast("Fault", self.inject), program=Path(self.program), project=self.project,
                 nodes=int(self.nodes), workers=int(self.workers), node=int(self.node), at_step=int(self.at_step),
             )  # fmt: skip
-            bench = Bench(store=self.store, policies=policy, runs_folder=runs_folder())
+            bench = launch_bench(self.store)
             run_uid, filed = drill(self.ledger, self.caller(context), bench, plan, hold=self._hold)
             self.anchor()
         except ArchiveError as error:
