@@ -6,7 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from pretrain_archive.domain.cost import account
-from pretrain_archive.domain.diagnosis import diagnose, inspection
+from pretrain_archive.domain.diagnosis import diagnose
+from pretrain_archive.domain.diagnosis_inspection import inspection
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.timeline import LANES, Entry, timeline

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pretrain_archive.domain.advice import Advice, advise
 from pretrain_archive.domain.cost import RunAccount, account
 from pretrain_archive.domain.cost_bins import BINS, MICRO
-from pretrain_archive.domain.diagnosis import Look, diagnose, inspection
+from pretrain_archive.domain.diagnosis import diagnose
+from pretrain_archive.domain.diagnosis_inspection import Look, inspection
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.web.texts import Text, say

@@ -9,7 +9,8 @@ from tests.unit.domain.told_run import Told, at
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.cost import account
-from pretrain_archive.domain.diagnosis import Hint, diagnose, inspection
+from pretrain_archive.domain.diagnosis import Hint, diagnose
+from pretrain_archive.domain.diagnosis_inspection import inspection
 from pretrain_archive.domain.diagnosis_texts import HINTS, REASONS
 
 
