@@ -201,10 +201,15 @@ def choice_words(outcome: str, told: dict[str, str]) -> tuple[str, str]:
         "resume_step", "steps_to_repeat",
     )}  # fmt: skip
     english, chinese = WORDS[outcome]
+    step = told["resume_step"]
     start = ("from the start (no verified checkpoint)", "从头开始（没有已核验的检查点）")
-    if told["resume_step"] not in {"0", "?"}:
-        start = f"from the checkpoint of step {told['resume_step']}", f"自第 {told['resume_step']} 步的检查点"
-    return english.format(start=start[0], **told), chinese.format(start=start[1], **told)
+    kept = ("none was verified", "没有已核验的检查点")
+    if step not in {"0", "?"}:
+        start = f"from the checkpoint of step {step}", f"自第 {step} 步的检查点"
+        kept = f"last verified: step {step}", f"最后已核验：第 {step} 步"
+    return english.format(start=start[0], kept=kept[0], **told), chinese.format(
+        start=start[1], kept=kept[1], **told
+    )
 
 
 WORDS = {
@@ -231,11 +236,11 @@ WORDS = {
     "stop": (
         (
             "The run closes as stopped after {minutes_spent} min ({accelerator_hours_spent} accelerator hours). "
-            "Checkpoints are kept by the retention policy (last verified: step {resume_step}); there is no release."
+            "Checkpoints are kept by the retention policy ({kept}); there is no release."
         ),
         (
             "运行在用时 {minutes_spent} 分钟（{accelerator_hours_spent} 加速卡小时）后以“已停止”结项。"
-            "检查点按保留策略保存（最后已核验：第 {resume_step} 步）；不产生发布。"
+            "检查点按保留策略保存（{kept}）；不产生发布。"
         ),
     ),
 }

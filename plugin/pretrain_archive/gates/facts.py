@@ -124,7 +124,7 @@ def _review(view: RunView) -> list[tuple[str, str]]:
     numbers = figures(view)
     hours = numbers.get("accelerator_hours_spent")
     return [
-        ("attempt", f"{cause.attempt} {found[0].record_id}"),
+        ("attempt", str(cause.attempt)),
         ("stopped_by", cause.text()),
         ("last_step", str(found[1].last_step)),
         ("steps_lost", str(found[1].steps_lost)),

@@ -130,7 +130,7 @@ def build_body(
         lines.append(both("To acknowledge", "需知悉", language) + ": " + _titles(advisory, language))
     lines.append(f"{plain(facts.get('project', ''))}: {plain(facts.get('objective', ''))}")
     if dossier.gate == "review":
-        attempt = facts.get("attempt", "").partition(" ")[0]
+        attempt = facts.get("attempt", "")
         lines.append(
             both("Attempt", "尝试", language) + f" {plain(attempt)}: {plain(facts.get('stopped_by', ''))}"
         )

@@ -81,7 +81,7 @@ def test_resume_allows_one_further_attempt(stopped):
     assert "attempt 2 needs a review" in faults(stopped)
     assert "nobody has answered one" in faults(stopped)
     named = " ".join(stopped.gate("review").stale)
-    assert "attempt: 1 " in named
+    assert "attempt: 1 → 2" in named
     assert "attempts: 1 → 2" in named
 
 
