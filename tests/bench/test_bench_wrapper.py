@@ -176,8 +176,9 @@ def train(folder: Path, manifest: Path, *, wrapped: bool) -> Trained:
         options = ["--status", str(folder / "status"), "--folder", str(folder), "--stop", json.dumps(STOP)]
         command = [sys.executable, str(WRAPPER), *options, "--", *command]
     process = subprocess.Popen(
-        command, env=attempt.environment(**changes), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+        command, env=attempt.environment(**changes), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        start_new_session=True,  # a busy kernel shares time by sessions: both sides get one
+    )  # fmt: skip
     share = watch(process, attempt.events_file) if wrapped else 0.0
     _, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
