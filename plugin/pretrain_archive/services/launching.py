@@ -112,15 +112,8 @@ def begin(
     point = resume_point(ledger, caller, run_of(ledger, caller, run_uid))
     view = run_of(ledger, caller, run_uid)
     return _start(
-        ledger,
-        caller,
-        view,
-        bench,
-        cluster=cluster,
-        manifest=manifest,
-        point=point,
-        asked_to_end=asked_to_end,
-    )
+        ledger, caller, view, bench, cluster=cluster, manifest=manifest, point=point, asked_to_end=asked_to_end
+    )  # fmt: skip
 
 
 def _data(view: RunView, bench: Bench, caller: Caller, cluster: Kubernetes | None) -> Path:
