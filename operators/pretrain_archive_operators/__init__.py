@@ -16,6 +16,7 @@ from pretrain_archive_operators.label_review import (
 )
 from pretrain_archive_operators.open_run import OpenRunOperator
 from pretrain_archive_operators.quality_check import QualityCheckOperator
+from pretrain_archive_operators.recovery_drill import RecoveryDrillOperator
 from pretrain_archive_operators.register_source import RegisterSourceOperator
 from pretrain_archive_operators.retention import (
     RetentionApplyOperator,
@@ -41,6 +42,7 @@ __all__ = [
     "LabelSummaryOperator",
     "OpenRunOperator",
     "QualityCheckOperator",
+    "RecoveryDrillOperator",
     "RegisterSourceOperator",
     "RetentionApplyOperator",
     "RetentionApprovalOperator",

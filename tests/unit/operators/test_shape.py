@@ -18,6 +18,10 @@ NEEDED = {
     "GateApprovalOperator": {"run_uid": "run_x", "gate": "run"},
     "LabelReviewOperator": {"run_uid": "run_x", "page": 1},
     "OpenRunOperator": {},
+    "RecoveryDrillOperator": {
+        "inject": "worker_exit", "program": "docker/trainer", "project": "drill", "nodes": 2, "workers": 2, "node": 1,
+        "at_step": 25,
+    },
     "RetentionPlanOperator": {},
     "RetentionApprovalOperator": {"plan_digest": "sha256:x"},
     "RetentionApplyOperator": {"plan_digest": "sha256:x"},
@@ -28,6 +32,7 @@ NEEDED = {
 TEMPLATED = {
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
+    "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
     "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
     "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
 }  # fmt: skip
