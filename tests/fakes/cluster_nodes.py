@@ -103,9 +103,7 @@ class Scheduler:
 
     def _edit(self, pod: Object, edit: Any) -> None:
         try:
-            self.store.update(
-                "pods", pod["metadata"]["namespace"], pod["metadata"]["name"], lambda old: edit(old)
-            )
+            self.store.update("pods", pod["metadata"]["namespace"], pod["metadata"]["name"], edit)
         except ApiError as error:
             if error.code != 404:
                 raise
@@ -243,7 +241,7 @@ class Kueue:
             return
         if self.mode == "admit":
             self._set(
-                workload, now, ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue cluster-queue"),
+                workload, now, ("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue gpus"),
                 ("Admitted", "True", "Admitted", "The workload is admitted"), ("Evicted", "False", "Admitted", ""),
             )  # fmt: skip
             self.store.update("jobs", meta["namespace"], meta["name"], lambda old: _suspend(old, value=False))

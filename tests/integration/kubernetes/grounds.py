@@ -16,9 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.fakes.cluster import FakeCluster
+
 from pretrain_archive.compute.kubernetes.api import ClusterApi, KubernetesApi
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
-from tests.fakes.cluster import FakeCluster
 
 VARIABLE = "PRETRAIN_ARCHIVE_TEST_KUBECONFIG"
 Object = dict[str, Any]

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.kubernetes.grounds import VARIABLE, Playground, open_ground, until
+from tests.integration.kubernetes.playground import IMAGE, Run
 
 from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.kinds import JobRemoved, MemberObserved, WaitObserved
-from tests.integration.kubernetes.grounds import VARIABLE, Playground, open_ground, until
-from tests.integration.kubernetes.playground import IMAGE, Run
 
 DISRUPTED = ("DisruptionTarget", "True", "PreemptionByScheduler", "preempted for a higher priority")
 SCHEDULED = ("PodScheduled", "True", "", "")
@@ -119,7 +119,7 @@ def test_137_has_several_meanings(
 
 @pytest.mark.case("L03")
 def test_a_child_signal_of_torchrun_is_shown(run: Run, ground: Playground) -> None:
-    """torchrun ends with 1 after a child got SIGKILL: the wrapper saw it, and the record says so."""
+    """Torchrun ends with 1 after a child got SIGKILL: the wrapper saw it, and the record says so."""
     launch, [pod] = begin(run, ground)
     ground.play(pod, node="node-0", phase="Running", conditions=[SCHEDULED])
     report(launch, code=1, hidden_failures=[{"pid": 7, "name": "python", "exit_code": None, "signal": 9}])
@@ -167,7 +167,8 @@ def test_an_image_that_cannot_be_pulled_ends_at_once(
     ended = launch.end()
 
     assert ("failed", "image") == (ended.state, ended.exit_class), ended
-    assert waiting[1] in ended.reason and IMAGE.partition("@")[0] in ended.reason
+    assert waiting[1] in ended.reason
+    assert IMAGE.partition("@")[0] in ended.reason
     assert gone(run, ground, launch)
 
 
@@ -200,7 +201,8 @@ def test_a_pod_that_stays_pending_is_taken_away(run: Run, ground: Playground) ->
     ended = launch.end()
 
     assert ("failed", "unschedulable") == (ended.state, ended.exit_class)
-    assert "Insufficient nvidia.com/gpu" in ended.reason and "limit" in ended.reason
+    assert "Insufficient nvidia.com/gpu" in ended.reason
+    assert "limit" in ended.reason
     assert gone(run, ground, launch)
     assert 0.0 == ended.accelerator_seconds
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.fakes.cluster import FakeCluster
@@ -93,7 +94,8 @@ def test_two_nodes_train_together(run: Run, cluster: FakeCluster) -> None:
     told = {(e.worker, e.moment) for e in run.facts("environment.observed", EnvironmentObserved)}
     assert {(0, "start"), (1, "start"), (0, "end"), (1, "end")} == told
     held = ended.accelerator_seconds
-    assert held is not None and ended.seconds is not None
+    assert held is not None
+    assert ended.seconds is not None
     assert abs(held - 2 * ended.seconds) < 8  # the API's times have whole seconds
 
 
@@ -147,6 +149,33 @@ def test_a_killed_launch_is_interrupted(run: Run, cluster: FakeCluster, trap: st
     assert "marked the task" in ended.reason
     assert (ended.last_step or 0) > 10
     nothing_left(run, cluster)
+
+
+def test_an_end_that_is_asked_for_from_outside(run: Run, cluster: FakeCluster) -> None:
+    """What the caller's question answers is the reason on record."""
+    answers = iter([""] * 3)
+    ended = run.launch(run.spec(config=LONG), should_stop=lambda: next(answers, "the run was closed")).run()
+
+    assert ("interrupted", "the run was closed") == (ended.state, ended.reason)
+    nothing_left(run, cluster)
+
+
+def test_an_end_that_is_asked_for_while_the_job_is_made(run: Run, by_hand: FakeCluster) -> None:
+    """A signal between creation and release: nothing is released, the attempt ends as interrupted."""
+    launch = run.launch()
+    release = run.api.create
+
+    def create_and_kill(*args: Any) -> Any:
+        made = release(*args)
+        launch.kill("SIGTERM")
+        return made
+
+    run.api.create = create_and_kill  # type: ignore[method-assign]
+    ended = launch.run()
+
+    assert ("interrupted", "SIGTERM") == (ended.state, ended.reason)
+    assert [] == by_hand.ever("pods")
+    assert [] == list(by_hand.list("jobs"))
 
 
 def test_an_orphaned_pod_is_found_and_ended(run: Run, cluster: FakeCluster) -> None:
@@ -207,7 +236,7 @@ def test_a_queue_lets_it_wait_takes_it_back_and_admits_it_again(run: Run, cluste
     assert 1 == len(cluster.ever("jobs"))
     assert 2 == len(cluster.started)
     waits = [(r.payload["reason"], r.payload["ended"]) for r in run.records("wait.observed")]
-    assert ("quota", False) in waits and ("quota", True) in waits
+    assert {("quota", False), ("quota", True)} <= set(waits)
     nothing_left(run, cluster)
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster_processes import marked
+from tests.integration.kubernetes.playground import ASSETS, Run, origin
 
 from pretrain_archive.compute.kubernetes.launch import KubernetesLaunch
 from pretrain_archive.domain.errors import ClusterUnavailableError, LedgerUnavailableError, StillRunningError
 from pretrain_archive.domain.kinds import AttemptEnded, JobRemoved, MemberObserved, MetricsRecorded
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.cluster_processes import marked
-from tests.integration.kubernetes.playground import ASSETS, Run, origin
 
 LONG = {"steps": 100_000, "step_seconds": 0.01}
 STEADY = {"steps": 120, "step_seconds": 0.02}
@@ -44,7 +44,7 @@ def follow(launch: KubernetesLaunch) -> tuple[threading.Thread, list[AttemptEnde
     def work() -> None:
         try:
             found.append(launch.run())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 (the test looks at it)
             found.append(error)
 
     thread = threading.Thread(target=work)
@@ -84,7 +84,7 @@ def launcher(run: Run, cluster: FakeCluster, number: int, config: dict[str, Any]
 @pytest.mark.parametrize("seed", [1])
 def test_launchers_are_killed_at_random(run: Run, cluster: FakeCluster, seed: int) -> None:
     """SIGKILL to one launcher after another: the same job goes on, its evidence is whole and written once."""
-    luck = random.Random(seed)  # noqa: S311 (no secret)
+    luck = random.Random(seed)
     run.intend()
     first = launcher(run, cluster, 1, STEADY)
     try:
@@ -124,6 +124,7 @@ def test_two_follow_the_same_job(run: Run, cluster: FakeCluster) -> None:
 
     assert [1] == sorted({len(found) for _, found in pairs})
     assert pairs[0][1] == pairs[1][1]
+    assert (1, 1) == (len(cluster.ever("jobs")), len(cluster.started))
     [ended] = run.facts("attempt.ended", AttemptEnded)
     assert ("completed", 120) == (ended.state, ended.last_step)
     assert 120 == len(set(steps_of(run)))
@@ -133,7 +134,7 @@ def test_two_follow_the_same_job(run: Run, cluster: FakeCluster) -> None:
 
 def test_the_api_server_limps(run: Run, cluster: FakeCluster) -> None:
     """Throttled, dropped, erroring and slow answers all the time: one job, completed."""
-    luck = random.Random(3)  # noqa: S311 (no secret)
+    luck = random.Random(3)
     kinds: list[dict[str, Any]] = [
         {"status": 429, "retry_after": 0.1}, {"drop": True}, {"drop": True, "after": True}, {"status": 500},
         {"status": 503, "after": True}, {"delay": 0.2},
@@ -249,7 +250,7 @@ def test_a_ledger_that_stays_away_stops_the_job(run: Run, cluster: FakeCluster) 
         pytest.param(
             lambda c, p: c.evict_by_api("training", p), "interrupted", "evicted", True, id="drained"
         ),
-        pytest.param(lambda c, p: c.node_lost("node-0"), "lost", "node_lost", True, id="node lost"),
+        pytest.param(lambda c, _: c.node_lost("node-0"), "lost", "node_lost", True, id="node lost"),
     ],
 )
 def test_what_happens_to_a_member(

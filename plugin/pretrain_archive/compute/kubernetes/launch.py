@@ -102,7 +102,7 @@ class KubernetesLaunch:
 
     @property
     def facts(self) -> Facts:
-        """What is on record of the attempt."""
+        """What is on record."""
         return self.watch.facts
 
     # -- create and adopt ------------------------------------------------------------------------------
@@ -155,7 +155,8 @@ class KubernetesLaunch:
             raise RefusedError(f"job {created.name} belongs to {record.stream} attempt {record.attempt}")
         self.record, self.job = record, job_of(created, queued=bool(self.cluster.queue))
         self.facts.reload()
-        if self.facts.ended is None and not self.killed and not self.should_stop():
+        self.killed = self.killed or self.should_stop()
+        if self.facts.ended is None and not self.killed:
             release(self.api, self.job, release_patch(self.cluster))
         return record
 
@@ -190,9 +191,8 @@ class KubernetesLaunch:
         job = self._job()
         if job is None:
             return Standing(state="ended", why="the attempt has no job on record", gone=True)
-        self.standing = self.watch.visit(
-            self.api, job, killed=self.killed or self.should_stop(), now=self.clock
-        )
+        self.killed = self.killed or self.should_stop()
+        self.standing = self.watch.visit(self.api, job, killed=self.killed, now=self.clock)
         if self.watch.unreleased and not self.killed and self.standing.state != "ended":
             release(self.api, job, release_patch(self.cluster))
         return self.standing

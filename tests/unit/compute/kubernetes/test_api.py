@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import socket
 import ssl
 import time
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fakes.cluster import FakeCluster
 
 from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, InputError, RefusedError
-from tests.fakes.cluster import FakeCluster
 
 SPACE = "training"
 
@@ -55,7 +55,8 @@ def test_an_object_from_creation_to_deletion(api: KubernetesApi) -> None:
     assert ["one"] == [found["metadata"]["name"] for found in api.list("Job", SPACE, labels="a=b")]
     assert [] == api.list("Job", SPACE, labels="a=c")
     changed = api.patch("Job", SPACE, "one", {"spec": {"suspend": False}})
-    assert changed is not None and changed["spec"]["suspend"] is False
+    assert changed is not None
+    assert False is changed["spec"]["suspend"]
     assert api.delete("Job", SPACE, "one")
     assert (None, None, False) == (
         api.read("Job", SPACE, "one"),
@@ -169,7 +170,7 @@ def test_a_slow_answer_is_not_waited_for(cluster: FakeCluster, tmp_path: Path) -
     ("act", "field", "value", "said"),
     [
         pytest.param(
-            lambda api, cluster: api.create("Job", "nowhere", job()),
+            lambda api, _: api.create("Job", "nowhere", job()),
             "compute.kubernetes.namespace", "nowhere", "no such namespace", id="namespace",
         ),
         pytest.param(
@@ -177,7 +178,7 @@ def test_a_slow_answer_is_not_waited_for(cluster: FakeCluster, tmp_path: Path) -
             "compute.kubernetes.namespace", SPACE, "create of Job is forbidden", id="forbidden",
         ),
         pytest.param(
-            lambda api, cluster: api.create("Job", SPACE, job("Not_A_Name")),
+            lambda api, _: api.create("Job", SPACE, job("Not_A_Name")),
             "compute.kubernetes", "Not_A_Name", "metadata.name", id="invalid",
         ),
         pytest.param(
@@ -191,7 +192,13 @@ def test_a_slow_answer_is_not_waited_for(cluster: FakeCluster, tmp_path: Path) -
     ],
 )  # fmt: skip
 def test_what_the_cluster_refuses(
-    api: KubernetesApi, cluster: FakeCluster, slept: list[float], act: Any, field: str, value: str | None, said: str
+    api: KubernetesApi,
+    cluster: FakeCluster,
+    slept: list[float],
+    act: Any,
+    field: str,
+    value: str | None,
+    said: str,
 ) -> None:
     """The first call names field, value and remedy; nothing is tried twice."""
     with pytest.raises(InputError, match=said) as caught:
@@ -217,13 +224,15 @@ def test_a_kind_that_is_not_installed_has_no_objects(api: KubernetesApi, cluster
 
 def test_a_log(cluster: FakeCluster, api: KubernetesApi) -> None:
     """Bytes that are no UTF-8 do no harm; a pod that is gone has none."""
-    pod = cluster.create("pods", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    pod = cluster.create(
+        "pods", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+    )
     (cluster.kubelet.folder / "p.log").write_bytes(b"one\n\xfftwo\n")
     assert "one\n\ufffdtwo\n" == api.log("default", pod["metadata"]["name"])
     assert "" == api.log("default", "none")
 
 
-def test_everything_that_is_asked_is_listed(api: KubernetesApi, cluster: FakeCluster) -> None:
+def test_everything_that_is_asked_is_listed() -> None:
     """The list from which a role is written names each kind of the port."""
     assert {place.plural for place in PLACES.values()} <= {resource for _, resource, _ in CALLS}
     assert all(place.group in {group for group, _, _ in CALLS} for place in PLACES.values())
@@ -318,11 +327,11 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
     secret = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     made = (
         x509.CertificateBuilder()
         .subject_name(name).issuer_name(name).public_key(secret.public_key()).serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=1)).not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(secret, hashes.SHA256())
