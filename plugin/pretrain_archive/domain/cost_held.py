@@ -22,7 +22,10 @@ GONE = {"Succeeded", "Failed", "Deleted", "Removed"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holding:
-    """``devices`` held by ``worker`` from ``start`` to ``end``; ``ready`` is when it began to work, None: never."""
+    """``devices`` held by ``worker`` from ``start`` to ``end``; ``ready`` is when it began to work, None: never.
+
+    ``ended`` False means that nobody saw its end: it is taken to last to that of its attempt.
+    """
 
     worker: int
     device: Device
@@ -30,6 +33,7 @@ class Holding:
     start: int
     end: int
     ready: int | None
+    ended: bool = True
 
 
 def holdings_of(view: RunView, attempt: AttemptEvidence) -> tuple[list[Holding], list[CostNote]]:
@@ -92,20 +96,30 @@ def _holding(told: Sequence[kinds.MemberObserved], share: int, device: Device, u
     if not starts:
         return None
     ends = [at for m in told if (at := moment(m.ended_at)) is not None]
-    ends += [at for m in told if m.phase in GONE and m.ended_at is None and (at := moment(m.at)) is not None]
+    gone = [m for m in told if m.ended_at is None and (m.phase in GONE or m.exit_class is not None)]
+    ends += [at for m in gone if (at := moment(m.at)) is not None]
     named = next((len(m.devices) for m in reversed(told) if m.devices), None)
     count = 1 if device == "machine" else named if named is not None else share
     start = min(starts)
     end = max(start, min(ends, default=max(until, start)))
     ready = None if ready is None else min(max(ready, start), end)
-    return Holding(worker=told[0].worker, device=device, devices=count, start=start, end=end, ready=ready)
+    return Holding(
+        worker=told[0].worker, device=device, devices=count, start=start, end=end, ready=ready, ended=bool(ends)
+    )  # fmt: skip
 
 
 def _apart(held: Sequence[Holding]) -> list[Holding]:
-    """A worker's second pod begins where its first one ended at the earliest: one place is never held twice."""
+    """One place is never held twice: a worker's second pod begins where its first one ended at the earliest.
+
+    A first pod of which no end is known ended where the second one began.
+    """
     result: list[Holding] = []
     for holding in held:
         before = result[-1] if result and result[-1].worker == holding.worker else None
+        if before is not None and not before.ended:
+            end = max(before.start, min(before.end, holding.start))
+            before = replace(before, end=end, ready=None if before.ready is None else min(before.ready, end))
+            result[-1] = before
         start = holding.start if before is None else max(holding.start, before.end)
         end = max(start, holding.end)
         ready = None if holding.ready is None else max(holding.ready, start)

@@ -198,3 +198,22 @@ def test_a_second_pod_of_a_worker_does_not_hold_its_place_twice() -> None:
     told.end(1, 100, took=100, state="failed")
 
     assert 100 * MICRO == account(told.view).allocated_us("accelerator")
+
+
+@pytest.mark.parametrize("told_end", [True, False], ids=["requeued at 40", "nobody saw its end"])
+def test_a_pod_that_was_taken_back_and_came_again(told_end: bool) -> None:
+    """A member that a queue took back holds nothing until its successor gets a node; unseen, until then."""
+    told = Told(accelerators=2)
+    told.open()
+    told.launch(1, 0, target="kubernetes")
+    told.member(1, 0, 10, "Running", node="n", uid="a", started_at=10)
+    if told_end:
+        told.member(1, 0, 40, "Running", node="n", uid="a", exit_class="requeued")
+    told.member(1, 0, 100, "Running", node="n", uid="b", started_at=100)
+    told.member(1, 0, 160, "Succeeded", node="n", uid="b", ended_at=160, exit_class="completed")
+    told.end(1, 160, took=150)
+
+    found = account(told.view)
+
+    assert_conserved(found)
+    assert 2 * (60 + (30 if told_end else 90)) * MICRO == found.allocated_us("accelerator")
