@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -249,6 +250,7 @@ class Kubelet:
             for container in self.running.values():
                 container.process.wait(timeout=10)
             self.running.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
         return ended
 
 
