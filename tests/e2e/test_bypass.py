@@ -1,0 +1,99 @@
+"""In a real Airflow: states are marked and cleared by REST (as the pages do), tasks and the DAG are run alone.
+
+One DAG run waits at its gate; behind it stands a launch for every trigger rule. Persons mark the gate success, failed
+and skipped and clear what is downstream, so that each launch runs more than once. None of them starts a process.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.conftest import DAG, House, conf
+from tests.e2e.test_fail_closed import nothing_started
+from waiting import wait_for
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(1500), pytest.mark.requirement("R125", "R133", "R141")]
+
+BYPASS = "bypass_launches"
+RAN = {"failed", "success", "up_for_retry"}
+
+
+@pytest.fixture(scope="module")
+def waiting(house: House) -> str:
+    """A DAG run whose gate waits."""
+    dag_run_id = house.air.trigger("alice", BYPASS, full_conf(house))
+    house.air.wait_question(BYPASS, dag_run_id, "prepare_gate")
+    return dag_run_id
+
+
+def full_conf(house: House, project: str = "quick") -> dict[str, Any]:
+    """All values of the reference DAG's form, for a DAG that has no defaults."""
+    params = house.air.api("admin", "GET", f"/api/v2/dags/{DAG}/details")["params"]
+    return {name: param["value"] for name, param in params.items()} | conf(project)
+
+
+def launches(house: House, dag_run_id: str) -> list[dict[str, Any]]:
+    """The launches of the DAG run."""
+    return [t for t in house.air.task_instances(BYPASS, dag_run_id) if t["task_id"].startswith("launch_")]
+
+
+def mark(house: House, dag_run_id: str, state: str, *, user: str, task: str = "prepare_gate") -> None:
+    """Set a task's state by REST, as the button of the pages does."""
+    path = house.air.task_path(BYPASS, dag_run_id, task).replace("/-1", "")
+    assert 200 == house.air.request(user, "PATCH", path, {"new_state": state}).status_code
+
+
+def clear(house: House, dag_run_id: str, *, user: str) -> None:
+    """Clear every launch."""
+    body = {
+        "dry_run": False, "dag_run_id": dag_run_id, "only_failed": False, "include_downstream": False,
+        "task_ids": [task["task_id"] for task in launches(house, dag_run_id)],
+    }  # fmt: skip
+    answer = house.air.request(user, "POST", f"/api/v2/dags/{BYPASS}/clearTaskInstances", body)
+    assert 200 == answer.status_code, answer.text
+
+
+def test_marked_and_cleared(house: House, waiting: str) -> None:
+    """Gate marked success, failed, skipped and success again, by three persons; launches cleared between."""
+    tried = 0
+    for user, state in (("alice", "success"), ("bob", "failed"), ("admin", "skipped"), ("alice", "success")):
+        mark(house, waiting, state, user=user)
+        if tried:
+            clear(house, waiting, user="alice")
+        wait_for(
+            f"launches after {state}",
+            lambda: house.air.run_state(BYPASS, waiting) in {"failed", "success"},
+            timeout=600,
+        )
+        tried += sum(1 for task in launches(house, waiting) if task["state"] in RAN)
+        assert nothing_started(house, waiting)
+    assert tried >= 20, tried
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("tasks", "test", BYPASS, "launch_all_success"), id="tasks test"),
+        pytest.param(("dags", "test", BYPASS), id="dags test"),
+    ],
+)
+def test_run_alone(house: House, waiting: str, words: tuple[str, ...]) -> None:
+    """The command line of Airflow runs a task, or the whole DAG, by itself."""
+    before = len(list(house.ledger().records(kinds=["launch.intended", "attempt.started"])))
+    extra = ["--conf", json.dumps(full_conf(house, "hurry"))] if words[0] == "dags" else [waiting]
+    done = airflow(house, *words, *extra)
+    assert done.returncode != 0 or words[0] == "dags", done.stdout[-2000:]
+    assert before == len(list(house.ledger().records(kinds=["launch.intended", "attempt.started"])))
+
+
+def airflow(house: House, *words: str) -> Any:
+    """Airflow's own command line with this installation's settings."""
+    program = [str(Path(sys.executable).with_name("airflow")), *words]
+    return subprocess.run(
+        program, env=house.air.environment(), capture_output=True, text=True, timeout=300, check=False
+    )
