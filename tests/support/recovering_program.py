@@ -1,7 +1,7 @@
 """A training program for recoveries: standard library only, several files to a checkpoint, reports what it loaded.
 
-``die_at`` ends attempts with exit code 9, ``kill_at`` with SIGKILL in the middle of the step after it: a step by
-attempt (``{"1": 45}``). ``seconds`` is how long a step takes. ``truth`` names a file that gets a line per step:
+``die_at`` ends attempts with exit code 9, ``kill_at`` with SIGKILL in the middle of the step after it, ``kill_after``
+as soon as the step is reported: a step by attempt (``{"1": 45}``). ``seconds`` is how long a step takes. ``truth`` names a file that gets a line per step:
 attempt, step, seconds by the program's own clock. Asked to end, the program ends with exit code 0, as careless
 programs do.
 """
@@ -46,6 +46,8 @@ for step in range(first + 1, config["steps"] + 1):
     tell(event="metric", name="loss", step=step, tokens=step * 10, value=5 / step)
     if truth:
         truth.write(f"{attempt} {step} {time.monotonic() - began:.6f}\\n")
+    if step == config.get("kill_after", {}).get(attempt):
+        os.kill(os.getpid(), signal.SIGKILL)
     if step % config["checkpoint_every"] == 0:
         target = Path(env("CHECKPOINT_DIR")) / f"step_{step:08d}"
         if target.exists():

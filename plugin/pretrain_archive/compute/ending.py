@@ -89,6 +89,9 @@ def ended_payload(attempt: Attempt, outcome: Outcome, ingest: Ingest, tail: LogT
         log_bad_bytes=tail.bad_bytes,
         began_at=format_time(seen.first_at) if seen.first_at else None,
         ended_at=format_time(seen.last_at) if seen.last_at else None,
+        program_ended_at=format_time(seen.program_ended_at) if seen.program_ended_at else None,
+        node_sent_bytes=seen.node_bytes("sent_bytes"),
+        node_received_bytes=seen.node_bytes("received_bytes"),
     )
 
 

@@ -84,12 +84,11 @@ class WorkerSeen:
 
     def heard(self, at: object) -> None:
         """The wrapper wrote a line at this time."""
-        try:
-            moment = parse_time(at) if isinstance(at, str) else None
-        except ValueError:
+        moment = _moment(at)
+        if moment is None:
             return
         self.first_at = self.first_at or moment
-        self.last_at = moment or self.last_at
+        self.last_at = moment
 
     @property
     def silent_since(self) -> float | None:
@@ -105,13 +104,15 @@ class Seen(WorkerSeen):
     program told them in. ``replaced`` names a file of the evidence in whose place lies something else. ``fired``
     is the stop rule that ended the job, whoever noticed it. ``expected`` is the number of workers, None where
     nobody said. ``reached`` is the highest step since worker 0 was started (again): going over steps that an earlier
-    start had done is progress.
+    start had done is progress. ``trains`` is whether it told a metric or a checkpoint since: what comes before (imports,
+    rendezvous, loading) is its start. ``progress_steps`` counts starts, first steps and each that is higher.
     """
 
     first_step: int | None = None
     last_step: int | None = None
     progress_steps: int = 0
     reached: int | None = None
+    trains: bool = False
     last_checkpoint_step: int | None = None
     checkpoints: int = 0
     points: int = 0
@@ -140,12 +141,19 @@ class Seen(WorkerSeen):
     def start_anew(self) -> None:
         """Worker 0 was started (again): the program's steps begin anew too."""
         super().start_anew()
-        self.reached = None
+        self.reached, self.trains = None, False
+        self.progress_steps += 1
 
     @property
     def silent_workers(self) -> dict[int, float]:
         """Workers whose end is not known, with the moment (``time.monotonic``) of their last heartbeat."""
         return {w.worker: w.silent_since for w in self.workers if w.silent_since is not None}
+
+    def trained(self) -> None:
+        """A step of training was reported: the start is over."""
+        if not self.trains:
+            self.trains = True
+            self.progress_steps += 1
 
     def step(self, step: int) -> None:
         """A step was reported."""
@@ -176,6 +184,17 @@ class Seen(WorkerSeen):
         return (max(last) - min(first)).total_seconds() if first and last else None
 
     @property
+    def program_ended_at(self) -> datetime | None:
+        """When worker 0's program was gone, by its wrapper's clock; None while it lasts or if nobody told."""
+        return _moment((self.ended or {}).get("program_ended_at"))
+
+    def node_bytes(self, name: str) -> int | None:
+        """``sent_bytes`` or ``received_bytes`` of all workers' nodes; None if one did not tell of all its time."""
+        told = [_count(w.ended, name) if w.starts <= 1 else None for w in self.workers]
+        known = [value for value in told if value is not None]
+        return sum(known) if known and len(known) == len(told) else None
+
+    @property
     def cpu_seconds(self) -> float | None:
         """CPU seconds of all workers; None if one did not tell."""
         told = [number_of((w.ended or {}).get("cpu_seconds")) for w in self.workers]
@@ -187,3 +206,17 @@ class Seen(WorkerSeen):
         """The most memory that a process of any worker held; None if none told."""
         told = [(w.ended or {}).get("max_rss_bytes") for w in self.workers]
         return max((value for value in told if isinstance(value, int)), default=None)
+
+
+def _moment(told: object) -> datetime | None:
+    """A moment as a wrapper wrote it; None for anything else in its place."""
+    try:
+        return parse_time(told) if isinstance(told, str) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _count(ended: Mapping[str, Any] | None, name: str) -> int | None:
+    network = (ended or {}).get("network")
+    value = network.get(name) if isinstance(network, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None

@@ -347,7 +347,8 @@ def _byte(match: Any) -> bytes:
 class StopRules:
     """Rules that need nothing but the program's events: loss, steps and time. Worker 0 judges.
 
-    ``rules`` is ``{nan, max_loss, no_progress_seconds, wall_seconds}``; what is missing or None asks for nothing.
+    ``rules`` is ``{nan, max_loss, no_progress_seconds, first_step_seconds, wall_seconds}``; what is missing or None asks
+    for nothing. Before the first metric or checkpoint the longer of both times without a step counts.
     Only what is appended from now on counts: an earlier start of this attempt may have come further.
     """
 
@@ -355,6 +356,7 @@ class StopRules:
         self.rules, self.events = rules, events
         self.begin = self.progress_at = time.monotonic()
         self.last_step: Optional[int] = None
+        self.trains = False
         self.saved_step: Optional[int] = None
         self.worst: Optional[Tuple[int, float]] = None
         self.carry = b""
@@ -374,6 +376,8 @@ class StopRules:
         passed, worst, rules = time.monotonic() - self.begin, self.worst, self.rules
         idle = time.monotonic() - self.progress_at
         limit, wall, most = (rules.get(name) for name in ("no_progress_seconds", "wall_seconds", "max_loss"))
+        if limit and not self.trains:
+            limit = max(limit, rules.get("first_step_seconds") or 0.0)
         if rules.get("nan") and worst and not math.isfinite(worst[1]):
             return self.fired("nan_loss", "%s at step %d" % (worst[1], worst[0]), "a finite loss")
         if most is not None and worst and worst[1] > most:
@@ -422,6 +426,12 @@ class StopRules:
             if len(line) <= MOST_LINE:
                 self.take(line)
 
+    @staticmethod
+    def tells_training(event: Dict[str, Any]) -> bool:
+        """Whether an event is of training, not of what comes before (what was read or loaded)."""
+        named = event.get("event") == "metric" and not str(event.get("name")).startswith("data_read_")
+        return named or event.get("event") == "checkpoint"
+
     def take(self, line: bytes) -> None:
         """One event; a line that is none says nothing."""
         try:
@@ -435,6 +445,8 @@ class StopRules:
         step = int(step)
         if self.last_step is None or step > self.last_step:
             self.last_step, self.progress_at = step, time.monotonic()
+        if not self.trains and self.tells_training(event):
+            self.trains, self.progress_at = True, time.monotonic()
         if event.get("event") == "checkpoint":
             self.saved_step = step if self.saved_step is None else max(step, self.saved_step)
         name, value = event.get("name"), event.get("value")
@@ -451,6 +463,39 @@ class StopRules:
 
 
 # -- the wrapper ---------------------------------------------------------------------------------------
+
+
+def network_bytes(table: str = "/proc/self/net/dev") -> Dict[str, Tuple[int, int]]:
+    """Bytes received and sent by interface of this network namespace, loopback left out; empty if nobody counts.
+
+    The first and the ninth number of a line, see proc_pid_net(5). They count everything on the node, or in the pod
+    where it has a namespace of its own.
+    """
+    found = {}
+    try:
+        with open(table, encoding="ascii", errors="replace") as file:
+            for line in file:
+                name, colon, rest = line.partition(":")
+                numbers = rest.split()
+                if colon and name.strip() != "lo" and len(numbers) >= 9:
+                    found[name.strip()] = (int(numbers[0]), int(numbers[8]))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def network_between(
+    before: Dict[str, Tuple[int, int]], after: Dict[str, Tuple[int, int]]
+) -> Optional[Dict[str, int]]:
+    """What all interfaces counted between two looks; one that began anew counts from zero. None: nobody counts."""
+    if not after:
+        return None
+    received = sent = 0
+    for name, (now_in, now_out) in after.items():
+        was_in, was_out = before.get(name, (0, 0))
+        received += now_in - was_in if now_in >= was_in else now_in
+        sent += now_out - was_out if now_out >= was_out else now_out
+    return {"received_bytes": received, "sent_bytes": sent}
 
 
 def oom_kills(groups: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> Optional[int]:
@@ -539,6 +584,8 @@ class Wrapper:
         self.ending = False
         self.program = 0
         self.code: Optional[int] = None
+        self.code_at = ""
+        self.network_before = network_bytes()
         self.hidden: List[Dict[str, Any]] = []
         self.names: Dict[int, str] = {}
         self.libraries: Dict[str, str] = {}
@@ -573,11 +620,13 @@ class Wrapper:
     def report(self) -> int:
         """Write how it ended and return the exit code."""
         code, killed = self.code, oom_kills()
+        network = network_between(self.network_before, network_bytes())
         self.status.write(
             "ended",
             reason="exited" if self.alone else self.stopping or "not_started",
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
+            program_ended_at=self.code_at or None, network=network,
             hidden_failures=self.hidden[:20], left_behind=sorted(descendants(os.getpid())),
             seconds=round(time.monotonic() - self.begin, 3), cpu_seconds=round(self.cpu_seconds, 3),
             max_rss_bytes=self.max_rss * (1024 if LINUX else 1), unwritten_lines=self.status.failures,
@@ -757,7 +806,7 @@ class Wrapper:
             self.max_rss = max(self.max_rss, usage.ru_maxrss)
             code = os.WEXITSTATUS(result) if os.WIFEXITED(result) else -os.WTERMSIG(result)
             if pid == self.program:
-                self.code = code
+                self.code, self.code_at = code, now()
             elif code and not self.ending and -code not in QUIET_SIGNALS:
                 self.hidden.append({
                     "pid": pid, "name": self.names.get(pid, ""),

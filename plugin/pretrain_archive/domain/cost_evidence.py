@@ -41,6 +41,7 @@ class AttemptEvidence:
 
     ``unpriced`` are moments of checkpoints whose duration nobody reported; ``saved`` is the highest step of a
     checkpoint that counts; ``coarse`` says that the program gave no moments and the ledger's stand for them.
+    ``gone`` is when the program itself was seen to have ended, ``asked`` when it was last asked to.
     """
 
     attempt: int
@@ -59,6 +60,8 @@ class AttemptEvidence:
     spoke: int | None = None
     coarse: bool = False
     shift: int = 0
+    gone: int | None = None
+    asked: int | None = None
 
 
 def evidence_of(view: RunView) -> list[AttemptEvidence]:
@@ -96,6 +99,7 @@ def _attempt(number: int, records: list[Record], saved: int | None) -> AttemptEv
         attempt=number, begin=begin, end=stop, state=end.state if end else None,
         base=start.resume_step if start else None, started=start is not None,
         cause=told.record_id if told else "", intent_at=intent_at, shift=shift,
+        gone=moment(end.program_ended_at) if end else None,
     )  # fmt: skip
     _read_events(found, records)
     best = (saved, end.last_checkpoint_step if end else None, found.saved)
@@ -137,6 +141,8 @@ def _read_events(found: AttemptEvidence, records: list[Record]) -> None:
         at = moment(event.at)
         if at is None:
             continue
+        if event.event in {"signal", "stop"} and not event.data.get("worker"):
+            found.asked = at
         if event.event in {"checkpoint", "evaluation", "note", "data_read", "progress"}:
             found.spoke = max(at, found.spoke or at)
         if event.event == "checkpoint":

@@ -126,7 +126,7 @@ def _leg(tiling: Tiling, attempt: AttemptEvidence, leg: Leg, typical: int | None
         saving = typical is not None and place < len(attempt.unpriced) and attempt.unpriced[place] <= after.at
         steps, free = after.step - before.step, tiling.free(after.at)
         least = free if typical is None else min(free, steps * typical)
-        stalled = typical is not None and free > max(STALL * least, least + MICRO)
+        stalled = typical is not None and free > _stalled_from(least)
         took = least if stalled or saving else free
         rest: Piece = ("checkpoint_io", free - took, "estimated", "") if saving else (
             "idle_hold", free - took, "stall", ""
@@ -152,17 +152,35 @@ def _tail(tiling: Tiling, attempt: AttemptEvidence, leg: Leg, typical: int | Non
     save = next((at for at in attempt.unpriced if at > leg.reports[-1].at), None)
     if save is not None:
         tiling.work(save, [("checkpoint_io", max(0, save - tiling.cursor), "estimated", "")])
-    free = tiling.free(attempt.end)
     if attempt.state == "completed":
-        pieces: list[Piece] = [("idle_hold", free, "wind_down", "")]
-    elif attempt.state is None:
-        pieces = [("productive", free, "in_progress", "")]
-    else:
-        stride = max(1, leg.reports[-1].step - (leg.reports[-2].step if len(leg.reports) > 1 else leg.base))
-        whole = stride * typical if typical is not None else 0
-        took = free if free < whole else whole // 2  # died somewhere in it: half of it on average
-        pieces = [
-            ("lost", took, "partial", leg.lost_by),
-            ("idle_hold", free - took, "no_progress", attempt.cause),
-        ]
-    tiling.work(attempt.end, pieces)
+        tiling.work(attempt.end, [("idle_hold", tiling.free(attempt.end), "wind_down", "")])
+        return
+    if attempt.state is None:
+        tiling.work(attempt.end, [("productive", tiling.free(attempt.end), "in_progress", "")])
+        return
+    until = attempt.end if attempt.gone is None else min(attempt.gone, attempt.end)
+    if until > tiling.cursor:
+        free, took = tiling.free(until), _in_the_making(tiling, attempt, leg, typical)
+        rest: Piece = ("idle_hold", free - took, "no_progress", attempt.cause)
+        tiling.work(until, [("lost", took, "partial", leg.lost_by), rest])
+    tiling.fill(attempt.end, "idle_hold", "wind_down", attempt.cause)
+
+
+def _in_the_making(tiling: Tiling, attempt: AttemptEvidence, leg: Leg, typical: int | None) -> int:
+    """Microseconds of the step that the program was in when it ended, or was asked to end.
+
+    Where the program's own end is not on record, it is half a step: it died somewhere in it.
+    """
+    stride = max(1, leg.reports[-1].step - (leg.reports[-2].step if len(leg.reports) > 1 else leg.base))
+    whole = stride * typical if typical is not None else 0
+    if attempt.gone is None:
+        free = tiling.free(attempt.end)
+        return free if free < whole else whole // 2
+    asked = attempt.asked if attempt.asked is not None and attempt.asked > leg.reports[-1].at else attempt.gone
+    free = tiling.free(min(asked, attempt.gone))
+    return whole if free > _stalled_from(whole) else free
+
+
+def _stalled_from(usual: int) -> int:
+    """From how many microseconds on what usually takes ``usual`` stood still."""
+    return max(STALL * usual, usual + MICRO)

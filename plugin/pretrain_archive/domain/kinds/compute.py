@@ -21,16 +21,24 @@ class Budget(Payload):
     nodes: int = Field(ge=1, default=1)
 
 
+START_MINUTES = 10.0
+"""What a program gets before its first step, where its conditions do not say: longer than a group of workers needs."""
+
+
 class StopConditions(Payload):
     """When a job is stopped (R096, R131).
 
     ``loss_factor`` stops a training whose loss was above so many times its best smoothed value for ``loss_points``
     points in a row. ``stop_on_bad_data`` stops at a shard that cannot be read or has another digest;
     ``max_read_errors`` and ``max_empty_reads`` are shares of the reads, 0 to 1. None asks for nothing.
+
+    ``start_minutes`` is the time before the program's first step, in place of ``no_progress_minutes``: imports,
+    rendezvous and loading take a time of their own. None: :data:`START_MINUTES`. The longer of both counts.
     """
 
     wall_minutes: float = Field(gt=0)
     no_progress_minutes: float = Field(gt=0)
+    start_minutes: float | None = Field(gt=0, default=None)
     stop_on_nan: bool = True
     max_loss: float | None = None
     max_attempts: int = Field(ge=1, default=3)
@@ -39,6 +47,12 @@ class StopConditions(Payload):
     stop_on_bad_data: bool = True
     max_read_errors: float | None = Field(ge=0, le=1, default=None)
     max_empty_reads: float | None = Field(ge=0, le=1, default=None)
+
+    @property
+    def first_step_minutes(self) -> float:
+        """The time that the program has for its first step."""
+        start = START_MINUTES if self.start_minutes is None else self.start_minutes
+        return max(self.no_progress_minutes, start)
 
 
 class CheckpointPlan(Payload):
@@ -127,7 +141,9 @@ class AttemptEnded(Payload):
     """How an attempt ended. ``completed`` needs exit code 0 *and* the program's end marker.
 
     ``counted`` False means that the end does not use up one of the run's attempts: it was preempted. ``began_at``
-    and ``ended_at`` are the first and the last moment of the wrapper's report, by the worker's clock.
+    and ``ended_at`` are the first and the last moment of the wrapper's report, by the worker's clock;
+    ``program_ended_at`` is when worker 0's program was gone. ``node_sent_bytes`` and ``node_received_bytes`` are what
+    the network interfaces of the workers' nodes counted meanwhile, whoever caused it (None: a worker did not tell).
     ``log_bad_bytes`` counts bytes of the log's shown lines that are not UTF-8.
     """
 
@@ -152,6 +168,9 @@ class AttemptEnded(Payload):
     counted: bool = True
     began_at: str | None = None
     ended_at: str | None = None
+    program_ended_at: str | None = None
+    node_sent_bytes: int | None = None
+    node_received_bytes: int | None = None
 
 
 class MetricPoint(Payload):
