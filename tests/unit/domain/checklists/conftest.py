@@ -127,11 +127,25 @@ def both(*edits: Edit) -> Edit:
     return edit
 
 
+def added(payload: kinds.Payload, *, attempt: int = 0) -> Edit:
+    """One more record of the run, the newest."""
+
+    def edit(view: RunView) -> RunView:
+        like = view.records[-1]
+        record = replace(
+            like, record_id=f"rec_added_{like.position + 1}", kind=kinds.BY_MODEL[type(payload)], attempt=attempt,
+            position=like.position + 1, sequence=like.sequence + 1, payload=payload.to_json(),
+        )  # fmt: skip
+        return RunView.of(view.run_uid, [*view.records, record], view.around)
+
+    return edit
+
+
 def nobody_looked(view: RunView) -> RunView:
     """The run's own records alone."""
     return replace(view, around=None)
 
 
 __all__ = [
-    "Whole", "around", "both", "changed", "conf", "drop_first", "first", "nobody_looked", "whole", "without",
+    "Whole", "added", "around", "both", "changed", "conf", "drop_first", "first", "nobody_looked", "whole", "without",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from pretrain_archive.domain.kinds import (
     ConfigurationDeclared,
     EvaluationReported,
     GateDecision,
+    LaunchIntended,
     RunOpened,
     SnapshotCreated,
     SourceRegistered,
@@ -163,7 +164,17 @@ def test_release_items_that_registering_needs(whole):
     """What registering needs are release items, all but the registry itself."""
     names = {item.id for item in checklist("close", whole.view, whole.policy) if item.requirement == "R113"}
 
-    assert names - {"release.registry"} == RELEASE_REQUIRED
+    sometimes = {"release.scope"}  # asked of explorations only
+    assert names - {"release.registry"} == RELEASE_REQUIRED - sometimes
+
+
+def test_an_exploration_releases_nothing(whole):
+    """What forbids the outcome *register* to an exploration is asked there, and blocks that outcome."""
+    explored = changed(LaunchIntended, scope="exploration")
+    asked = {item.id: item.verdict for item in checklist("close", explored(whole.view), whole.policy)}
+
+    assert CHANGED == asked["release.scope"]
+    assert RELEASE_REQUIRED <= asked.keys()
 
 
 @pytest.mark.requirement("R142")
