@@ -194,6 +194,9 @@ PARAMS = {
     "no_progress_minutes": Param(
         2, type="number", exclusiveMinimum=0, section=STOP, title="Without a step, minutes · 无进展（分钟）"
     ),
+    "start_minutes": limit(
+        "Before the first step, minutes (empty: 10) · 首步之前（分钟，空：10）", exclusiveMinimum=0
+    ),
     "stop_on_nan": Param(default=True, type="boolean", title="Stop on NaN · 遇 NaN 停止", section=STOP),
     "max_loss": limit("Stop above this loss · 损失上限"),
     "max_attempts": Param(

@@ -62,6 +62,8 @@ class EventReader:
 
     def _metric(self, metric: Metric) -> None:
         self.seen.step(metric.step)
+        if not metric.name.startswith("data_read_"):  # reading begins before training does
+            self.seen.trained()
         if metric.name.lower().endswith("loss"):
             self.seen.loss(metric.step, metric.value, metric.name)
         odd = not_finite(metric.value)
@@ -82,6 +84,7 @@ class EventReader:
             problem = str(error)
             log.warning("checkpoint of step %s does not count: %s", event.step, problem)
         self.seen.step(event.step)
+        self.seen.trained()
         if good:
             self.seen.checkpoints += 1
             saved = self.seen.last_checkpoint_step

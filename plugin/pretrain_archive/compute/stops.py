@@ -24,7 +24,8 @@ MOST_NAMED = 10
 class JobState:
     """What the rules look at. Seconds count from the start of the attempt.
 
-    ``progress_at`` is when the highest step last rose (a chatty log is no progress). ``worst_loss`` is the
+    ``progress_at`` is when the highest step last rose (a chatty log is no progress), before the first one when the
+    program was started. ``trains`` is whether it told a step of training since. ``worst_loss`` is the
     highest loss so far, or one that is not finite (step, value). ``evidence_failing_since`` is when writing
     evidence began to fail, None while it works. ``evidence_replaced`` names a file of the evidence in whose place
     lies something else. ``losses`` are by metric, ``reads`` what the program says of its reading. ``drift`` names the
@@ -36,6 +37,7 @@ class JobState:
     last_step: int | None = None
     last_checkpoint_step: int | None = None
     progress_at: float = 0.0
+    trains: bool = True
     worst_loss: tuple[int, float] | None = None
     evidence_failing_since: float | None = None
     evidence_replaced: str = ""
@@ -187,17 +189,19 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class NoProgress:
-    """No higher step for too long."""
+    """No higher step for too long; what comes before the first one may take ``first`` minutes."""
 
     minutes: float
+    first: float = 0.0
 
     def check(self, state: JobState) -> StopFired | None:
         """See :class:`StopRule`."""
         idle = state.seconds - state.progress_at
-        if idle < self.minutes * 60:
+        limit = 60 * (self.minutes if state.trains else max(self.minutes, self.first))
+        if idle < limit:
             return None
         where = "no step" if state.last_step is None else f"no step after {state.last_step}"
-        return state.fired("no_progress", f"{where} for {idle:.1f} s", f"{self.minutes * 60:.1f} s")
+        return state.fired("no_progress", f"{where} for {idle:.1f} s", f"{limit:.1f} s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +241,7 @@ def state_of(
         seconds=seconds, attempt=attempt, last_step=seen.last_step,
         last_checkpoint_step=seen.last_checkpoint_step, progress_at=progress_at, worst_loss=seen.worst_loss,
         evidence_failing_since=evidence_failing_since, evidence_replaced=seen.replaced, losses=seen.losses,
-        reads=seen.reads, drift=", ".join(list(drifted)[:MOST_NAMED]),
+        reads=seen.reads, trains=seen.trains, drift=", ".join(list(drifted)[:MOST_NAMED]),
     )  # fmt: skip
 
 
@@ -247,6 +251,7 @@ def rules_for_wrapper(spec: JobSpec) -> dict[str, Any]:
         "nan": spec.stop.stop_on_nan,
         "max_loss": spec.stop.max_loss,
         "no_progress_seconds": spec.stop.no_progress_minutes * 60,
+        "first_step_seconds": spec.stop.first_step_minutes * 60,
         "wall_seconds": spec.stop.wall_minutes * 60,
     }
 
@@ -270,7 +275,8 @@ def rules_of(spec: JobSpec, *, evidence_seconds: float = 120.0) -> tuple[StopRul
     rules += [budget, wall] if by_budget else [wall, budget]
     if spec.deadline_seconds is not None:
         rules.insert(0, Deadline(spec.deadline_seconds, spec.grace_seconds))
-    return (*rules, NoProgress(stop.no_progress_minutes), EvidenceLost(evidence_seconds))
+    progress = NoProgress(stop.no_progress_minutes, stop.first_step_minutes)
+    return (*rules, progress, EvidenceLost(evidence_seconds))
 
 
 def first_stop(rules: tuple[StopRule, ...], state: JobState) -> StopFired | None:

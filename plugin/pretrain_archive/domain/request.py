@@ -64,6 +64,7 @@ class RunRequest(BaseModel):
     # stop conditions
     wall_minutes: float = Field(gt=0, le=1_000_000)
     no_progress_minutes: float = Field(gt=0, le=1_000_000)
+    start_minutes: float | None = Field(gt=0, le=1_000_000, default=None)
     stop_on_nan: bool = True
     max_loss: FiniteFloat | None = None
     max_attempts: int = Field(ge=1, le=100)
@@ -145,6 +146,7 @@ class RunRequest(BaseModel):
         return StopConditions(
             wall_minutes=self.wall_minutes,
             no_progress_minutes=self.no_progress_minutes,
+            start_minutes=self.start_minutes,
             stop_on_nan=self.stop_on_nan,
             max_loss=self.max_loss,
             max_attempts=self.max_attempts,

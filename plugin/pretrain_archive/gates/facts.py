@@ -82,6 +82,8 @@ def _compute(view: RunView) -> list[tuple[str, str]]:
 def further_limits(stop: kinds.StopConditions) -> str:
     """The limits that a form may leave empty, where they are set; so a dossier without them is as it always was."""
     told = []
+    if stop.start_minutes is not None:
+        told.append(f"first step within {stop.start_minutes:g} min")
     if stop.loss_factor is not None:
         told.append(f"loss {stop.loss_factor:g} × its best for {stop.loss_points} points")
     if not stop.stop_on_bad_data:

@@ -96,6 +96,25 @@ def test_a_stop_rule_ends_the_job(
     assert {} == processes_of(job.run_uid, 1)
 
 
+@pytest.mark.requirement("R096")
+def test_a_slow_start_is_no_lack_of_progress(job: Job) -> None:
+    """Loading takes longer than steps may: neither wrapper nor launcher stops the job before its first step."""
+    ended = job.run(job.spec(config={"steps": 20, "start_seconds": 2.5}, stop={"no_progress_minutes": 0.02}))
+
+    assert ("completed", 20) == (ended.state, ended.last_step), ended.reason
+
+
+@pytest.mark.requirement("R096")
+def test_a_start_that_never_ends_is_stopped(job: Job) -> None:
+    """A group that never comes together tells no step: the time for the first one is its limit."""
+    stop = {"no_progress_minutes": 0.02, "start_minutes": 0.04}
+    ended = job.run(job.spec(config={"steps": 20, "start_seconds": 60}, stop=stop))
+
+    fired = job.view().latest(kinds.StopFired)
+    assert fired is not None
+    assert ("no_progress", "2.4 s", "stopped") == (fired.rule, fired.limit, ended.state)
+
+
 @pytest.mark.requirement("R071", "R096")
 def test_drift_fires_a_rule_where_the_policy_says_stop(job: Job) -> None:
     """A blocking difference from the signed environment is a stop rule of its own, with the field that differs."""

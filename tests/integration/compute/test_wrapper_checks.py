@@ -197,6 +197,9 @@ time.sleep(60)
 """
 
 
+START = WRITE.replace('tell("loss", 1, 2.0)', "").replace('"event": "checkpoint"', '"event": "checkpoint_loaded"')
+
+
 def stopped(folder: Path, body: str, *, options: tuple[str, ...] = (), **rules: Any) -> dict[str, Any]:
     """Run a program that goes wrong and return the status line of the stop."""
     argv = ("--stop", json.dumps({**RULES, **rules}), *options)
@@ -240,6 +243,24 @@ def test_the_wrapper_stops_by_its_own_rules(
 
     assert (rule, 1) == (line["rule"], line["last_checkpoint_step"])
     assert line["observed"].startswith(observed)
+
+
+@pytest.mark.requirement("R096")
+@pytest.mark.parametrize(
+    ("program", "limit"),
+    [
+        pytest.param(WRITE, "0.5 s", id="a metric ends the start"),
+        pytest.param(START, "2.0 s", id="what was loaded does not"),
+    ],
+)
+def test_the_start_has_a_time_of_its_own(tmp_path: Path, program: str, limit: str) -> None:
+    """Imports, rendezvous and loading are no lack of progress; a start that never ends is one."""
+    rules = {**RULES, "no_progress_seconds": 0.5, "first_step_seconds": 2}
+    process = wrap(tmp_path, sys.executable, "-c", program, "", options=("--stop", json.dumps(rules)))
+    process.wait(20)
+    (line,) = lines(tmp_path, "stop")
+
+    assert ("no_progress", limit) == (line["rule"], line["limit"])
 
 
 def test_only_worker_0_judges(tmp_path: Path) -> None:

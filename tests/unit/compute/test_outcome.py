@@ -100,3 +100,17 @@ def test_progress_is_a_higher_step() -> None:
         found.step(step)
 
     assert (4, 6, 2) == (found.first_step, found.last_step, found.progress_steps)
+
+
+def test_a_start_lasts_until_training_tells_a_step() -> None:
+    """What was read or loaded at a step is no training; another start of the worker begins anew."""
+    found = Seen()
+    found.begin("program_started")
+    found.step(20)
+    before = (found.trains, found.progress_steps)
+    found.trained()
+    found.trained()
+    during = (found.trains, found.progress_steps)
+    found.begin("program_started")
+
+    assert ((False, 2), (True, 3), (False, 4)) == (before, during, (found.trains, found.progress_steps))

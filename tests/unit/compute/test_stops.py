@@ -55,6 +55,18 @@ def trend(*last: float) -> LossTrend:
             id="no progress",
         ),
         pytest.param(
+            NoProgress(1, 10), {"seconds": 599, "trains": False}, {"seconds": 600, "trains": False}, "no_progress",
+            id="no first step",
+        ),
+        pytest.param(
+            NoProgress(1, 10), {"seconds": 100, "trains": False}, {"seconds": 100}, "no_progress",
+            id="the start is over",
+        ),
+        pytest.param(
+            NoProgress(10, 1), {"seconds": 599, "trains": False}, {"seconds": 600, "trains": False}, "no_progress",
+            id="no first step, the longer time counts",
+        ),
+        pytest.param(
             EvidenceLost(10), {"seconds": 99}, {"seconds": 100, "evidence_failing_since": 90.0}, "evidence",
             id="evidence",
         ),
@@ -151,8 +163,13 @@ def test_rules_for_the_wrapper(tmp_path: Path) -> None:
     """The rules that need no ledger as plain JSON."""
     made = rules_for_wrapper(spec(tmp_path, stop_on_nan=False, max_loss=9.5))
 
-    assert {"nan": False, "max_loss": 9.5, "no_progress_seconds": 30.0, "wall_seconds": 120.0} == made
+    assert {"nan": False, "max_loss": 9.5, "no_progress_seconds": 30.0, "wall_seconds": 120.0} == {
+        name: value for name, value in made.items() if name != "first_step_seconds"
+    }
     assert made == json.loads(json.dumps(made))
+    assert [600.0, 90.0, 30.0] == [
+        rules_for_wrapper(spec(tmp_path, start_minutes=start))["first_step_seconds"] for start in (None, 1.5, 0.1)
+    ]
 
 
 @pytest.mark.requirement("R096")

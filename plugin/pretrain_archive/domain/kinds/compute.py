@@ -38,7 +38,6 @@ class StopConditions(Payload):
 
     wall_minutes: float = Field(gt=0)
     no_progress_minutes: float = Field(gt=0)
-    start_minutes: float | None = Field(gt=0, default=None)
     stop_on_nan: bool = True
     max_loss: float | None = None
     max_attempts: int = Field(ge=1, default=3)
@@ -47,6 +46,7 @@ class StopConditions(Payload):
     stop_on_bad_data: bool = True
     max_read_errors: float | None = Field(ge=0, le=1, default=None)
     max_empty_reads: float | None = Field(ge=0, le=1, default=None)
+    start_minutes: float | None = Field(gt=0, default=None)
 
     @property
     def first_step_minutes(self) -> float:

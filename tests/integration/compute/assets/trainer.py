@@ -42,6 +42,9 @@ def save(step):
 
 Path(os.environ["PRETRAIN_ARCHIVE_EVENTS"]).with_name("trainer.pid").write_text(str(os.getpid()))
 first = json.loads((Path(resume) / "state.json").read_text())["step"] + 1 if resume else 1
+if "start_seconds" in config:
+    tell(event="checkpoint_loaded", worker=0, world_size=1, path=resume, step=first - 1)
+    time.sleep(config["start_seconds"])
 for step in range(first, config["steps"] + 1):
     time.sleep(config.get("step_seconds", 0.01))
     loss = 5.0 / step
