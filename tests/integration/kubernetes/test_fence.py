@@ -304,7 +304,7 @@ def test_a_cluster_that_does_not_answer_leaves_the_attempt_open(run: Run, by_han
         pytest.param(
             lambda job: job["spec"]["template"]["spec"]["containers"][0].update(image="evil"), "image", id="image"
         ),
-        pytest.param(lambda job: job["spec"].update(suspend=False), "suspend", id="released"),
+        pytest.param(lambda job: job["spec"].update(suspend=False), "suspension", id="released"),
         pytest.param(lambda job: job["spec"].update(backoffLimit=3), "backoffLimit", id="retries"),
         pytest.param(
             lambda job: job["spec"]["template"]["spec"]["containers"].append({"name": "x", "image": "y"}),

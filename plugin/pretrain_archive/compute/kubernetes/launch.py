@@ -130,7 +130,7 @@ class KubernetesLaunch:
         try:
             objects = build_objects(self.spec, self.cluster, token_digest=intended.token_digest)
             lay_out(self.spec)
-            job = create_suspended(self.api, objects)
+            job = create_suspended(self.api, objects, seconds=self.absence_seconds)
         except (InputError, RefusedError) as error:
             if (known := recorded_job(self.writer)) is not None:  # another launcher of this token was first
                 return self.adopt(known)

@@ -1,6 +1,7 @@
 """At most one released job for a launch token, wherever this process is cut off.
 
-1. The job is created suspended, under a name that run, attempt and token determine. It starts no pod.
+1. The job is created suspended, under a name that run, attempt and token determine. It starts no pod. What the
+   cluster made of it is looked at: one that a webhook let go, or changed, is deleted and the launch refused.
 2. ``job.created`` is appended, and only if no ``attempt.ended`` of the attempt is there at that very moment.
 3. Only then the job is released, by one patch that may be repeated.
 
@@ -13,18 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from pretrain_archive.compute.kubernetes.api import ClusterApi, TakenError
 from pretrain_archive.compute.kubernetes.launch_compare import first_difference
-from pretrain_archive.compute.kubernetes.manifest import JobObjects
+from pretrain_archive.compute.kubernetes.manifest import JobObjects, freed
+from pretrain_archive.compute.kubernetes.manifest_pod import CONTAINER
 from pretrain_archive.compute.kubernetes.names import ATTEMPT_LABEL, RUN_LABEL, TOKEN_LABEL
+from pretrain_archive.compute.kubernetes.removal import remove
 from pretrain_archive.compute.kubernetes.standing import RELEASED, Job
 from pretrain_archive.compute.seen import Writer
 from pretrain_archive.domain.errors import (
     AlreadyRecordedError,
     IdempotencyConflictError,
     RefusedError,
+    StillRunningError,
     StreamMovedError,
 )
 from pretrain_archive.domain.kinds import JobCreated, read_payload
@@ -32,6 +36,55 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.ledger.canonical import digest_of
 
 OURS = (RUN_LABEL, ATTEMPT_LABEL, TOKEN_LABEL)
+
+
+def _take_away(
+    api: ClusterApi, objects: JobObjects, made: Mapping[str, Any], why: str, *, seconds: float
+) -> NoReturn:
+    """Delete a job that was not kept back, with what it may have started meanwhile, and refuse the launch."""
+    job = Job(
+        kind=objects.kind, name=objects.name, namespace=objects.namespace, uid=made["metadata"].get("uid"),
+        labels={name: objects.labels[name] for name in OURS}, members=1, queued=False, has_service=False,
+    )  # fmt: skip
+    gone = remove(api, job, seconds=seconds)
+    hint = "See what a cluster needs (docs/kubernetes.md): no LocalQueue called default, no webhook that changes jobs."
+    if not gone.verified:
+        raise StillRunningError(
+            f"{why}, so it is deleted, and {', '.join(gone.left) or objects.name} of namespace {objects.namespace} "
+            f"did not go within {seconds:.0f} s.", hint=hint,
+        )  # fmt: skip
+    raise RefusedError(
+        f"no job was started: {objects.kind} {objects.name} did not stay as it was made, and was deleted",
+        reasons=(why, *((f"{gone.pods_before} pods had been made",) if gone.pods_before else ())), hint=hint,
+    )  # fmt: skip
+
+
+def _essence(job: Mapping[str, Any]) -> dict[str, Any]:
+    """What no webhook may change: how often and how long the job runs, and what it starts.
+
+    Placement (tolerations, selectors, sidecars of a mesh) is the cluster's affair and may be added to.
+    """
+    spec = job.get("spec") or {}
+    if job.get("kind") == "TrainJob":
+        trainer = spec.get("trainer") or {}
+        image = _bytes_of(trainer.get("image"))
+        return {"image": image, **{name: trainer.get(name) for name in ("command", "numNodes")}}
+    pod = (spec.get("template") or {}).get("spec") or {}
+    limits = ("parallelism", "completions", "completionMode", "backoffLimit", "activeDeadlineSeconds")
+    return {
+        **{name: spec.get(name) for name in limits},
+        "restartPolicy": pod.get("restartPolicy"),
+        "containers": [
+            {"image": _bytes_of(item.get("image")), "command": item.get("command")}
+            for item in pod.get("containers") or ()
+            if item.get("name") == CONTAINER
+        ],
+    }
+
+
+def _bytes_of(image: Any) -> str:
+    """What an image reference pins: its digest, so that a mirror may stand in for the registry; else all of it."""
+    return str(image).rpartition("@")[2]
 
 
 def job_of(created: JobCreated, *, queued: bool) -> Job:
@@ -52,21 +105,29 @@ def recorded_job(writer: Writer) -> Record | None:
     return next((record for record in records if record.attempt == writer.attempt), None)
 
 
-def create_suspended(api: ClusterApi, objects: JobObjects) -> dict[str, Any]:
+def create_suspended(api: ClusterApi, objects: JobObjects, *, seconds: float = 60.0) -> dict[str, Any]:
     """Create the job, or take the one of that name if it is exactly this one, suspended and never released.
 
-    :class:`RefusedError` names what another one differs in; such a job is left alone.
+    :class:`RefusedError` names what another one differs in; such a job is left alone. One that the cluster
+    let go by itself is deleted first; ``StillRunningError`` if something of it does not go within ``seconds``.
     """
     for _ in range(3):
         try:
-            return api.create(objects.kind, objects.namespace, objects.job)
+            made = api.create(objects.kind, objects.namespace, objects.job)
         except TakenError:
             there = api.read(objects.kind, objects.namespace, objects.name)
+        else:
+            if why := freed(made) or first_difference(_essence(objects.job), _essence(made)):
+                _take_away(api, objects, made, why, seconds=seconds)
+            return made
         if there is None or "deletionTimestamp" in there["metadata"]:
             continue
-        if (where := first_difference(objects.job, there)) or RELEASED in (
-            there["metadata"].get("annotations") or {}
-        ):
+        released = RELEASED in (there["metadata"].get("annotations") or {})
+        where = first_difference(objects.job, there)
+        held = {**there, "spec": {**(there.get("spec") or {}), "suspend": True}}
+        if not released and (why := freed(there)) and not first_difference(objects.job, held):
+            _take_away(api, objects, there, why, seconds=seconds)
+        if where or released:
             raise RefusedError(
                 f"no job was started: {objects.kind} {objects.name} is there already and is not this launch",
                 reasons=(where or "it was released before",),
