@@ -147,7 +147,10 @@ def test_parts():
         made.budget(policy).owner, made.budget(policy).minutes, made.budget(policy).accelerators,
         made.budget(policy).accelerator,
     )  # fmt: skip
-    assert (6, 2, True, 9.5, 3) == tuple(made.stop_conditions().model_dump().values())
+    stop = made.stop_conditions()
+    assert (6, 2, True, 9.5, 3) == (
+        stop.wall_minutes, stop.no_progress_minutes, stop.stop_on_nan, stop.max_loss, stop.max_attempts,
+    )  # fmt: skip
     assert ("research", 4.0) == (made.purpose().intended_use, made.purpose().acceptance_limit)
     plan = made.checkpoint_plan(policy, "/x")
     assert ("/x", 20, 1, "alice") == (plan.location, plan.every_steps, plan.keep_last, plan.restore_owner)

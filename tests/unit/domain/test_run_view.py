@@ -84,7 +84,7 @@ def test_every_state_has_a_word(language):
     states = {
         view(*steps).state
         for steps in ((), ("run.opened",), ("run.failed",), ("launch.intended 1",), ("run.closed",))
-    } | {view(f"gate.dossier {gate}").state for gate in ("prepare", "run", "close")}
+    } | {view(f"gate.dossier {gate}").state for gate in ("prepare", "review", "run", "close")}
 
     assert states == texts.STATES.keys()
     words = [texts.state_word(state, language) for state in states]

@@ -96,7 +96,8 @@ def test_keywords_only(name):
     [
         pytest.param("GateApprovalOperator", {"gate": "launch"},
                      "gate must be one of prepare, review, run, close, got 'launch'", id="gate"),
-        pytest.param("GpuLaunchOperator", {"target": "moon"}, "target must be one of local, kubernetes, got 'moon'", id="target"),
+        pytest.param("GpuLaunchOperator", {"target": "moon"},
+                     "target must be one of local, kubernetes, got 'moon'", id="target"),
     ],
 )  # fmt: skip
 def test_bad_argument(name, changes, text):
@@ -146,7 +147,13 @@ def test_no_airflow_database(path):
             ("airflow.models", "airflow.utils.session", "airflow.settings", "sqlalchemy")
         )
         assert module.startswith(
-            ("airflow.sdk", "airflow.configuration.conf", "airflow.providers.standard")
+            (
+                "airflow.sdk",
+                "airflow.configuration.conf",
+                "airflow.providers.standard",
+                "airflow.providers.cncf.kubernetes.hooks",
+                "airflow.triggers.base",
+            )
         ) or not (module.startswith("airflow."))
 
 
