@@ -59,7 +59,11 @@ def _account_lines(data: dict[str, Any]) -> list[str]:
     kept = data["storage"]
     lines.append(
         f"stored: {(kept['checkpoint_byte_days'] + kept['snapshot_byte_days']) / 1e9:.6f} gigabyte-days; "
-        f"sent: {'unrecorded' if kept['sent_bytes'] is None else size_text(kept['sent_bytes'])}"
+        f"sent by the program: {_size(kept['sent_bytes'])}"
+    )
+    lines.append(
+        f"network of the nodes meanwhile: {_size(kept['node_sent_bytes'])} sent, "
+        f"{_size(kept['node_received_bytes'])} received"
     )
     money = data["money"]
     lines.append(
@@ -67,6 +71,10 @@ def _account_lines(data: dict[str, Any]) -> list[str]:
     )
     lines += ["", *data["advice"]["text"]]
     return lines
+
+
+def _size(value: int | None) -> str:
+    return "unrecorded" if value is None else size_text(value)
 
 
 def _share(part: float, whole: float) -> str:

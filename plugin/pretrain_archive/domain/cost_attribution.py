@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +39,9 @@ class Attribution:
 class Storage:
     """Byte-days of the run's checkpoints and of the snapshot it made, and bytes that were read and sent.
 
-    A snapshot that was there already costs this run nothing. None is unrecorded.
+    A snapshot that was there already costs this run nothing. ``sent_bytes`` are the program's own word;
+    ``node_sent_bytes`` and ``node_received_bytes`` are what the network interfaces of its nodes counted while the
+    attempts ran, whoever caused it. None is unrecorded.
     """
 
     checkpoint_byte_days: float
@@ -48,6 +50,8 @@ class Storage:
     snapshot_bytes: int
     read_bytes: int | None
     sent_bytes: int | None
+    node_sent_bytes: int | None = None
+    node_received_bytes: int | None = None
 
     def to_dict(self) -> dict[str, float | int | None]:
         """Plain JSON."""
@@ -119,6 +123,8 @@ def storage_of(view: RunView, as_of: str | None) -> Storage:
         checkpoint_bytes=sum(size for _, size in saved.values()),
         snapshot_bytes=sum(size for _, size in made.values()),
         read_bytes=_points(view, "data_read_bytes"), sent_bytes=_sent(view),
+        node_sent_bytes=_counted(e.node_sent_bytes for _, e in view.all(kinds.AttemptEnded)),
+        node_received_bytes=_counted(e.node_received_bytes for _, e in view.all(kinds.AttemptEnded)),
     )  # fmt: skip
 
 
@@ -143,6 +149,12 @@ def _sent(view: RunView) -> int | None:
         event.data.get("sent_bytes") for _, event in view.all(kinds.EventRecorded) if event.event == "network"
     ]
     known = [v for v in told if isinstance(v, int) and not isinstance(v, bool) and v >= 0]
+    return sum(known) if known else None
+
+
+def _counted(told: Iterable[int | None]) -> int | None:
+    """The sum of what attempts tell; attempts that do not tell add nothing."""
+    known = [value for value in told if value is not None]
     return sum(known) if known else None
 
 

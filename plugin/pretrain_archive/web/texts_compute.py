@@ -57,7 +57,9 @@ COMPUTE: dict[str, tuple[str, str]] = {
     "cost.causes": ("What brought it about", "由什么引起"),
     "cost.cause": ("{bin}: {time} in attempt {attempt}", "{bin}：第 {attempt} 次尝试中 {time}"),
     "cost.stored": ("Stored: {amount} gigabyte-days", "存储：{amount} GB·天"),
-    "cost.sent": ("Sent over the network", "网络发送"),
+    "cost.sent": ("Sent, as the program says", "网络发送（程序自报）"),
+    "cost.node_sent": ("Sent by its nodes meanwhile", "期间所在节点的网络发送"),
+    "cost.node_received": ("Received by its nodes meanwhile", "期间所在节点的网络接收"),
     "cost.money": ("Known cost: {amount} {currency}", "已知费用：{amount} {currency}"),
     "cost.no_money": (
         "The policy names no price, so no amount is told.",

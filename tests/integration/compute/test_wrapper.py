@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,24 @@ def test_a_worker_that_hangs_does_not_extend_the_limit(tmp_path: Path) -> None:
 
     assert process.wait(10) == 143
     assert "deadline" == lines(tmp_path / "s", "ended")[0]["reason"]
+
+
+def test_when_the_program_was_gone(tmp_path: Path) -> None:
+    """The end of the program is told apart from the wrapper's, which looks at the environment after it."""
+    assert 0 == wrap(tmp_path / "s", "sh", "-c", "sleep 0.3; date +%s.%N >" + str(tmp_path / "own")).wait(30)
+    began, ended = lines(tmp_path / "s", "program_started")[0]["at"], lines(tmp_path / "s", "ended")[0]
+    gone = datetime.fromisoformat(ended["program_ended_at"])
+
+    assert began < ended["program_ended_at"] < lines(tmp_path / "s", "environment")[-1]["at"] <= ended["at"]
+    assert 0 <= gone.timestamp() - float((tmp_path / "own").read_text()) < 1
+    assert {"received_bytes", "sent_bytes"} == ended["network"].keys()
+
+
+def test_what_never_began_has_no_end(tmp_path: Path) -> None:
+    """A command that cannot be started has no moment at which it was gone."""
+    assert 127 == wrap(tmp_path / "s", str(tmp_path / "absent")).wait(30)
+
+    assert None is lines(tmp_path / "s", "ended")[0]["program_ended_at"]
 
 
 def test_a_program_may_end_in_its_grace_time(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.domain.told_run import DIGEST, Told, at
 
@@ -44,6 +46,56 @@ def test_a_kill_and_a_resume() -> None:
     }  # fmt: skip
 
     assert expected == seconds(killed_and_resumed())
+
+
+@pytest.mark.parametrize(
+    ("gone", "asked", "lost", "held"),
+    [
+        pytest.param(39.5, None, 5.5, 0.5, id="in the middle of a step: no more than that half"),
+        pytest.param(39.0, None, 5.0, 1.0, id="as soon as the step was reported: nothing of the next one"),
+        pytest.param(38.0, None, 5.0, 1.0, id="its clock says before the step: the same"),
+        pytest.param(39.9, 39.2, 5.2, 0.8, id="asked to end: what comes after that is no work"),
+        pytest.param(39.9, 12.0, 5.9, 0.1, id="asked before the last step: the step counts"),
+    ],
+)
+def test_the_programs_own_end(gone: float, asked: float | None, lost: float, held: float) -> None:
+    """Where the wrapper tells when the program was gone, a step in the making is measured, not guessed."""
+    told = killed_and_resumed()
+    where = next(n for n, r in enumerate(told.records) if r.kind == "attempt.ended")
+    end = told.records[where]
+    told.records[where] = replace(end, payload={**end.payload, "program_ended_at": at(gone)}, recorded_at=at(40))
+    told.records[where] = replace(told.records[where], payload={
+        **told.records[where].payload, "ended_at": at(40), "seconds": 40.0,
+    })  # fmt: skip
+    if asked is not None:
+        told.event(1, asked, "signal", signal=15)
+
+    found = seconds(told)
+    assert (pytest.approx(lost), pytest.approx(held + 1)) == (found["lost"], found["idle_hold"])
+    assert pytest.approx(40 + 19) == sum(found.values())
+
+
+def test_a_hang_is_no_step_in_the_making() -> None:
+    """A program that stood still until it was killed lost a step; the rest held devices for nothing."""
+    told = Told()
+    told.open()
+    told.launch(1, 0)
+    told.start(1, 1)
+    told.steps(1, *[(2 + s, s) for s in range(1, 9)])
+    told.end(1, 40, took=40, state="failed", program_ended_at=at(39))
+
+    assert {"start_up": 2.0, "lost": 8 + 1, "idle_hold": 40 - 10 - 1} == seconds(told)
+
+
+def test_the_nodes_network_is_told_apart() -> None:
+    """What interfaces counted is summed over the attempts that tell, and is no byte that a program says it sent."""
+    told = killed_and_resumed()
+    assert (None, None) == (account(told.view).storage.node_sent_bytes, account(told.view).storage.sent_bytes)
+    told.launch(3, 100)
+    told.end(3, 101, took=1, node_sent_bytes=7, node_received_bytes=0)
+
+    found = account(told.view).storage
+    assert (7, 0, None) == (found.node_sent_bytes, found.node_received_bytes, found.sent_bytes)
 
 
 def test_the_failure_is_named() -> None:
