@@ -38,10 +38,47 @@ __all__ = [
 _PROBE_SECONDS = 90
 
 
-def environment_of(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a probe printed as strict JSON; every package stays."""
+_TABLES = ("python", "packages", "platform", "cpu", "limits", "container", "variables", "git", "stack", "libraries")
+
+
+def environment_of(facts: object) -> dict[str, Any]:
+    """What a probe printed as strict JSON; every package stays.
+
+    The program can write in the probe's place: a part that has another shape than the probe gives it is None,
+    unrecorded.
+    """
     cleaned = plain(facts, width=20_000)
-    return dict(cleaned) if isinstance(cleaned, dict) else {}
+    if not isinstance(cleaned, dict):
+        return {}
+    shaped = {name: _table(value) if name in _TABLES else value for name, value in cleaned.items()}
+    for name, shape in (("accelerators", _rows), ("topology", _topology), ("memory_bytes", _size)):
+        if name in shaped:
+            shaped[name] = shape(shaped[name])
+    return shaped
+
+
+def _table(value: Any) -> dict[str, Any] | None:
+    """Names with one value each."""
+    if not isinstance(value, dict):
+        return None
+    return {name: None if isinstance(inner, dict | list) else inner for name, inner in value.items()}
+
+
+def _rows(value: Any) -> list[dict[str, Any]] | None:
+    rows = [_table(row) for row in value] if isinstance(value, list) else [None]
+    return [row for row in rows if row is not None] if None not in rows else None
+
+
+def _topology(value: Any) -> dict[str, Any] | None:
+    if not isinstance(value, dict):
+        return None
+    links = value.get("links")
+    shaped = {name: _rows(inner) for name, inner in value.items() if name != "links"}
+    return shaped | {"links": {k: _table(v) for k, v in links.items()} if isinstance(links, dict) else None}
+
+
+def _size(value: Any) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def allocated_of(environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,13 +87,13 @@ def allocated_of(environment: Mapping[str, Any]) -> dict[str, Any]:
     CPUs and memory are what the control group allows, or all that the machine has.
     """
     devices, limits = environment.get("accelerators"), environment.get("limits") or {}
-    usable, memory = (environment.get("cpu") or {}).get("usable"), environment.get("memory_bytes")
-    cpus, most = limits.get("cpus"), limits.get("memory_bytes")
+    usable, memory = _size((environment.get("cpu") or {}).get("usable")), environment.get("memory_bytes")
+    cpus, most = _size(limits.get("cpus")), _size(limits.get("memory_bytes"))
     return {
         "accelerators": None if devices is None else len(devices),
         "devices": None if devices is None else [device.get("uuid") for device in devices],
-        "cpus": min(cpus, usable or cpus) if isinstance(cpus, int | float) else usable,
-        "memory_bytes": min(most, memory or most) if isinstance(most, int) else memory,
+        "cpus": usable if cpus is None else min(cpus, usable or cpus),
+        "memory_bytes": memory if most is None else min(most, memory or most),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,7 +91,7 @@ class StatusReader:
         moment: Moment = told if told in _MOMENTS else "start"
         if moment != "end":
             self._begin("environment", position, at)
-        environment = environment_of(data.get("environment") or {})
+        environment = environment_of(data.get("environment"))
         found = compare_environments(self.declared, environment) if self.declared is not None else []
         self.mine.differences = [difference.to_dict() for difference in found]
         self.mine.since_previous = None
@@ -149,11 +151,11 @@ class StatusReader:
         for device in _devices(data):
             for name in ("percent", "memory_mib"):
                 text = str(device.get(name, ""))
-                number = float(text) if text.isdigit() else None
+                number = float(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
                 values[clean_text(f"accelerator{device.get('index')}/{name}", 100)] = number
         prefix = f"system/worker{self.worker}/" if self.worker else "system/"
         for name, value in values.items():
-            if value is not None:
+            if value is not None and math.isfinite(value):
                 step = self.seen.last_step or 0
                 point = MetricPoint(name=f"{prefix}{name}", step=step, value=value, at=at)
                 self.outbox.point(self.source, position, point)

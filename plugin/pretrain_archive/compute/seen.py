@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pretrain_archive.compute.events import not_finite, number_of
@@ -181,7 +181,8 @@ class Seen(WorkerSeen):
             return float(self.ended["seconds"])
         first = [w.first_at for w in self.workers if w.first_at is not None]
         last = [w.last_at for w in self.workers if w.last_at is not None]
-        return (max(last) - min(first)).total_seconds() if first and last else None
+        seconds = (max(last) - min(first)).total_seconds() if first and last else -1.0
+        return seconds if seconds >= 0 else None  # a clock that went back tells nothing
 
     @property
     def program_ended_at(self) -> datetime | None:
@@ -211,7 +212,7 @@ class Seen(WorkerSeen):
 def _moment(told: object) -> datetime | None:
     """A moment as a wrapper wrote it; None for anything else in its place."""
     try:
-        return parse_time(told) if isinstance(told, str) else None
+        return parse_time(told).astimezone(UTC) if isinstance(told, str) else None
     except (ValueError, OverflowError):
         return None
 
