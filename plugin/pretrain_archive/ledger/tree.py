@@ -18,7 +18,8 @@ from pretrain_archive.ledger.rows import plain_bytes
 
 TILE = 256
 TILE_BITS = 8
-_KEPT_TILES = 4096
+_KEPT_TILES = 2048
+"""With the trees over them about 0.1 GB."""
 
 _LEAVES = "SELECT position, leaf FROM pretrain_archive_record WHERE position >= ? AND position < ? ORDER BY position"
 _NODES = (
@@ -33,7 +34,7 @@ class StoredTree:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._tiles: OrderedDict[tuple[int, int], dict[int, bytes]] = OrderedDict()
+        self._tiles: OrderedDict[tuple[int, int], list[dict[int, bytes]]] = OrderedDict()
         self._known: dict[tuple[int, int], bytes] = {}
 
     def root(self, size: int) -> bytes:
@@ -43,15 +44,26 @@ class StoredTree:
     def subtree(self, start: int, end: int) -> bytes:
         """The root of leaves ``start`` (included) to ``end`` (excluded), split as RFC 6962 demands."""
         width = end - start
-        level, rest = divmod(width.bit_length() - 1, TILE_BITS)
-        if rest == 0 and width == 1 << level * TILE_BITS and start % width == 0:
-            return self._hash(level, start // width)
         found = self._known.get((start, end))
+        if found is None and width & (width - 1) == 0 and start % width == 0:
+            return self._full(start, width.bit_length() - 1)
         if found is None:
             middle = start + (1 << (width - 1).bit_length() - 1)
-            found = node_hash(self.subtree(start, middle), self.subtree(middle, end))
-            self._known[start, end] = found
+            found = self._known[start, end] = node_hash(
+                self.subtree(start, middle), self.subtree(middle, end)
+            )
         return found
+
+    def _full(self, start: int, bits: int) -> bytes:
+        """The root of the full subtree of ``1 << bits`` leaves from ``start``: one node of a tile's own tree."""
+        level, height = divmod(bits, TILE_BITS)
+        number = start >> bits
+        rows = self._tile(level, number << height >> TILE_BITS)
+        while len(rows) <= height:
+            rows.append(_parents(rows[-1]))
+        if number not in rows[height]:
+            raise _missing(level, number << height, (number + 1) << height, rows[0])
+        return rows[height][number]
 
     def frontier(self, size: int) -> Frontier:
         """The right edge of the tree of ``size`` leaves, ready to be brought forward."""
@@ -66,14 +78,8 @@ class StoredTree:
         """The hex inclusion proof of a leaf in the tree of ``size`` leaves, nearest sibling first."""
         return [sibling.hex() for sibling in inclusion_proof(self.subtree, position, size)]
 
-    def _hash(self, level: int, number: int) -> bytes:
-        tile = self._tile(level, number // TILE)
-        if number not in tile:
-            what = f"record at position {number}" if level == 0 else f"tree node {level}/{number}"
-            raise LedgerError(f"The log is damaged: its {what} is missing.", hint="Run the ledger's audit.")
-        return tile[number]
-
-    def _tile(self, level: int, tile: int) -> dict[int, bytes]:
+    def _tile(self, level: int, tile: int) -> list[dict[int, bytes]]:
+        """The hashes of a tile by number, and above them the rows of its tree that were asked for."""
         rows = self._tiles.get((level, tile))
         if rows is None:
             first, last = tile * TILE, (tile + 1) * TILE
@@ -82,10 +88,26 @@ class StoredTree:
                 if level
                 else self._session.all(_LEAVES, (first, last))
             )
-            rows = self._tiles[level, tile] = _hashes(found)
+            rows = self._tiles[level, tile] = [_hashes(found)]
             if len(self._tiles) > _KEPT_TILES:
                 self._tiles.popitem(last=False)
         return rows
+
+
+def _parents(row: Mapping[int, bytes]) -> dict[int, bytes]:
+    """The row above: a node for each pair of which both are there."""
+    return {
+        number >> 1: node_hash(left, row[number + 1])
+        for number, left in row.items()
+        if not number & 1 and number + 1 in row
+    }
+
+
+def _missing(level: int, first: int, last: int, known: Mapping[int, bytes]) -> LedgerError:
+    """The first hash between ``first`` and ``last`` that a tile lacks."""
+    number = next(n for n in range(first, last) if n not in known)
+    what = f"record at position {number}" if level == 0 else f"tree node {level}/{number}"
+    return LedgerError(f"The log is damaged: its {what} is missing.", hint="Run the ledger's audit.")
 
 
 def _hashes(rows: list[tuple[Any, ...]]) -> dict[int, bytes]:
