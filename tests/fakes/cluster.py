@@ -225,6 +225,12 @@ class FakeCluster(Hands):
             if error.code != 404:
                 raise
 
+    def pending(self, namespace: str, queue: str) -> Object:
+        """What waits in a queue of Kueue; 404 where the visibility API is ``missing``."""
+        if "visibility.kueue.x-k8s.io" in self.missing:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return self.kueue.pending(namespace, queue)
+
     def log_of(self, pod: Object) -> bytes:
         """What the container of a pod wrote."""
         path = self.kubelet.folder / f"{pod['metadata']['name']}.log"

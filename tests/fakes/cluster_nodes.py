@@ -182,11 +182,11 @@ def _disown(found: Object, uid: str) -> None:
 
 
 class Kueue:
-    """Admits suspended jobs of a queue, or lets them wait. ``mode`` is admit or hold."""
+    """Admits suspended jobs of a queue, or lets them wait. ``mode`` is admit or hold; ``ahead`` stand before them."""
 
     def __init__(self, store: Store, say: Any) -> None:
         self.store, self.say = store, say
-        self.mode = "admit"
+        self.mode, self.ahead = "admit", 0
         self.message = (
             "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, "
             "8 more needed"
@@ -208,6 +208,19 @@ class Kueue:
             except ApiError as error:
                 if error.code not in (404, 409):
                     raise
+
+    def pending(self, namespace: str, queue: str) -> Object:
+        """What waits in a queue, as the visibility API tells it."""
+        waiting = [
+            found
+            for found in self.store.find("workloads", namespace)
+            if found["spec"].get("queueName") == queue and not condition_of(found, "Admitted")
+        ]
+        return {"kind": "PendingWorkloadsSummary", "items": [
+            {"metadata": {"name": found["metadata"]["name"]}, "priority": 0, "localQueueName": queue,
+             "positionInClusterQueue": self.ahead + place, "positionInLocalQueue": place}
+            for place, found in enumerate(waiting)
+        ]}  # fmt: skip
 
     def name_of(self, job: Object) -> str:
         """The workload of a job."""

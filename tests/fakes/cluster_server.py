@@ -14,37 +14,18 @@ import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from tests.fakes.cluster_faults import REASONS, Fault, Faults, Request
+from tests.fakes.cluster_backend import Backend
+from tests.fakes.cluster_faults import REASONS, Fault, Request
 from tests.fakes.cluster_patch import matches_fields, matches_labels
 from tests.fakes.cluster_paths import cut_of, patched, request_of
 from tests.fakes.cluster_rules import admit, keep_parts
-from tests.fakes.cluster_store import KINDS, ApiError, Change, Object, Store
+from tests.fakes.cluster_store import KINDS, ApiError, Change, Object
+from tests.fakes.cluster_strict import check_fields
 
 _TICK = 0.05
-
-
-class Backend(Protocol):
-    """What the server works on."""
-
-    store: Store
-    faults: Faults
-    requests: list[Request]
-    token: str
-    closed: threading.Event
-    bookmark_seconds: float
-    missing: set[str]
-
-    def log_of(self, pod: Object) -> bytes:
-        """What a pod's container wrote."""
-
-    def evict_by_api(self, namespace: str, name: str) -> None:
-        """Evict a pod politely."""
-
-    def bind(self, namespace: str, name: str, node: str) -> None:
-        """Put a pod on a node."""
 
 
 class ApiServer(ThreadingHTTPServer):
@@ -161,6 +142,8 @@ class Handler(BaseHTTPRequestHandler):
         match request.verb, request.subresource:
             case "get", "log":
                 return 200, self.server.backend.log_of(store.get(kind, ns, name))
+            case "get", "pendingworkloads":
+                return 200, self.server.backend.pending(ns, name)
             case "get", _:
                 return 200, store.get(kind, ns, name)
             case "list", _:
@@ -172,6 +155,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.backend.bind(ns, name, str(request.body["target"]["name"]))
                 return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
             case "create", _:
+                if request.query.get("fieldValidation") == "Strict":
+                    check_fields(kind, request.body)
                 if request.query.get("dryRun"):
                     return 201, admit(kind, dict(request.body))
                 return 201, store.create(kind, ns, admit(kind, dict(request.body)))

@@ -29,6 +29,7 @@ _PINNED = re.compile(r"[^\s@]+@(sha256:[0-9a-f]{64})", re.ASCII)
 _BOUND = (
     "connection", "namespace", "service_account", "object_kind", "runtime", "claim", "mount_path", "python",
     "accelerators_per_node", "cpu", "memory", "queue", "workload_priority", "priority_class",
+    "grace_seconds", "shared_memory", "train_job_patches",
 )  # fmt: skip
 
 

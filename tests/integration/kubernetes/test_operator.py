@@ -226,12 +226,13 @@ def test_waits_in_a_queue_without_a_worker(
     """Kueue holds the job back: the reason is recorded in words, no pod starts, and the admission is noticed."""
     connect(monkeypatch, cluster, tmp_path)
     line = settle_in(monkeypatch, tmp_path, cluster_policy(tmp_path, queue="gpus"))
-    cluster.kueue.mode = "hold"
+    cluster.kueue.mode, cluster.kueue.ahead = "hold", 3
     task = ready(line, seconds=0.02)
     found = task.start()
     assert isinstance(found, LaunchTrigger)
     while not (waits := [wait for _, wait in line.view().all(kinds.WaitObserved) if wait.reason == "quota"]):
         found = task.resume(task.fire(found))
+    assert "queue gpus, 3 others before it: couldn't assign flavors" in waits[0].message
     assert "insufficient unused quota" in waits[0].message
     assert [] == cluster.started
     cluster.kueue.mode = "admit"

@@ -50,6 +50,8 @@ PLACES = {
     "Event": Place("", "v1", "events"),
     "Workload": Place("kueue.x-k8s.io", "v1beta1", "workloads"),
 }
+QUEUES = Place("visibility.kueue.x-k8s.io", "v1beta1", "localqueues")
+"""Where Kueue tells the order of what waits (its visibility API, which a cluster may lack)."""
 CALLS = (
     ("batch", "jobs", ("create", "get", "list", "watch", "patch", "delete")),
     ("trainer.kubeflow.org", "trainjobs", ("create", "get", "list", "watch", "patch", "delete")),
@@ -58,6 +60,7 @@ CALLS = (
     ("", "pods/log", ("get",)),
     ("", "events", ("list", "watch")),
     ("kueue.x-k8s.io", "workloads", ("list", "watch")),
+    ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",)),
 )
 """Everything that is asked of a cluster: group, resource, verbs. The rows of custom resources only where they are
 used. A role for the service account of the connection is written from it."""
@@ -97,6 +100,9 @@ class ClusterApi(Protocol):
     ) -> bool:
         """Delete with everything below it; False if it was not there, or is another one than ``uid``."""
 
+    def pending(self, namespace: str, queue: str) -> Objects:
+        """What waits in a LocalQueue of Kueue, by workload with its position; none where that is not told."""
+
     def log(self, namespace: str, pod: str, *, lines: int = 40) -> str:
         """The last lines of a pod's log; empty if there is none."""
 
@@ -133,7 +139,10 @@ class KubernetesApi:
     def create(self, kind: str, namespace: str, body: Mapping[str, Any]) -> Object:
         """See :class:`ClusterApi`."""
         call = Call("create", kind, namespace, str(body["metadata"]["name"]))
-        answer = self._ask(call, "POST", PLACES[kind].path(namespace), body=dict(body))
+        strict = [
+            ("fieldValidation", "Strict")
+        ]  # a field that the cluster does not know is an error, not dropped
+        answer = self._ask(call, "POST", PLACES[kind].path(namespace), query=strict, body=dict(body))
         if answer.status == 409:
             raise TakenError(f"{kind} {call.name} is there already in namespace {namespace}.")
         return self._object(call, answer)
@@ -187,6 +196,13 @@ class KubernetesApi:
         self._object(call, answer)
         return True
 
+    def pending(self, namespace: str, queue: str) -> Objects:
+        """See :class:`ClusterApi`. Asked once: a service that is away, or not allowed, only leaves a number out."""
+        path = QUEUES.path(namespace, queue, "pendingworkloads")
+        answer = self._once("GET", path, [("limit", "1000")], None, "application/json")
+        items = answer.body.get("items") if answer.status == 200 else None
+        return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
     def log(self, namespace: str, pod: str, *, lines: int = 40) -> str:
         """See :class:`ClusterApi`."""
         call = Call("get", "Pod", namespace, pod)
@@ -220,9 +236,7 @@ class KubernetesApi:
             )
             self._sleep(pause)
 
-    def _once(
-        self, method: str, path: str, query: Query, body: Object | None, content: str
-    ) -> Answer:
+    def _once(self, method: str, path: str, query: Query, body: Object | None, content: str) -> Answer:
         from kubernetes.client import ApiException  # noqa: PLC0415 (heavy)
         from urllib3.exceptions import HTTPError  # noqa: PLC0415
 

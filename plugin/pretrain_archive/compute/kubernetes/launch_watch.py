@@ -166,7 +166,7 @@ class Watch:
             return None
         return wait_of(
             shown.job, shown.pods, shown.events, shown.workload, now=shown.at,
-            start_limit_seconds=self.cluster.start_minutes * 60,
+            start_limit_seconds=self.cluster.start_minutes * 60, position=shown.position,
         )  # fmt: skip
 
     def _wait(self, shown: Look) -> Wait | None:
@@ -176,7 +176,14 @@ class Watch:
             self.progress(f"no longer waiting for {told.reason}")
         elif told is not None:
             self.progress(f"waiting ({told.reason}): {told.message}")
+        elif wait is not None and shown.position is not None and self._moved(wait):
+            self.progress(f"still waiting ({wait.reason}): {wait.message}")
         return wait
+
+    def _moved(self, wait: Wait) -> bool:
+        """Whether the launch moved in its queue since its wait went on record."""
+        place, last = "positionInClusterQueue", self.facts.last_wait
+        return last is not None and last.details.get(place) != wait.details.get(place)
 
     def _start(self, *, final: bool = False) -> None:
         """``attempt.started`` once all members are there; at the end with those that ever were."""

@@ -41,13 +41,17 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """What the cluster showed at the moment ``at``. ``job`` is None if it is gone, or is another one."""
+    """What the cluster showed at the moment ``at``. ``job`` is None if it is gone, or is another one.
+
+    ``position`` is the workload's entry in the order of its queue, where Kueue tells it.
+    """
 
     at: datetime
     job: Object | None
     pods: list[Object] = field(default_factory=list)
     events: list[Object] = field(default_factory=list)
     workload: Object | None = None
+    position: Object | None = None
 
     @property
     def suspended(self) -> bool:
@@ -96,11 +100,21 @@ def look(api: ClusterApi, job: Job, *, at: datetime, quick: bool = False) -> Loo
         for item in about:
             fields = f"involvedObject.uid={item['metadata'].get('uid')}"
             events += api.list("Event", job.namespace, fields=fields)
-    return Look(at=at, job=found, pods=pods, events=events, workload=workload)
+    position = (
+        _position(api, job, workload) if workload and (found.get("spec") or {}).get("suspend") else None
+    )
+    return Look(at=at, job=found, pods=pods, events=events, workload=workload, position=position)
 
 
 def _workload(api: ClusterApi, job: Job, found: Object) -> Object | None:
-    """Kueue's workload of the job: by its label, or by its owner where an older Kueue writes none."""
+    """Kueue's workload of the job."""
     uid = found["metadata"].get("uid")
     named = api.list("Workload", job.namespace, labels=f"kueue.x-k8s.io/job-uid={uid}")
     return next(iter(named), None)
+
+
+def _position(api: ClusterApi, job: Job, workload: Object) -> Object | None:
+    """The workload among those that wait in its queue."""
+    queue, name = (workload.get("spec") or {}).get("queueName"), workload["metadata"].get("name")
+    waiting = api.pending(job.namespace, str(queue)) if queue else []
+    return next((item for item in waiting if (item.get("metadata") or {}).get("name") == name), None)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.cluster import FakeCluster
+from tests.fakes.cluster_patch import merge
 
 from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
@@ -220,6 +221,40 @@ def test_a_kind_that_is_not_installed_has_no_objects(api: KubernetesApi, cluster
     """Kueue is optional: where it is not installed its list is empty."""
     cluster.missing.add("kueue.x-k8s.io")
     assert [] == api.list("Workload", SPACE)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        pytest.param({"suspendd": True}, "spec.suspendd", id="of the job"),
+        pytest.param({"template": {"spec": {"toleration": []}}}, "spec.template.spec.toleration", id="of the pod"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_not_known_is_an_error(
+    api: KubernetesApi, cluster: FakeCluster, body: dict[str, Any], field: str
+) -> None:
+    """A misspelled field is named instead of dropped, and nothing is created."""
+    with pytest.raises(InputError, match=f'unknown field "{field}"'):
+        api.create("Job", SPACE, merge(job(), {"spec": body}))
+    assert [] == cluster.ever("jobs")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"status": 503}, id="away"),
+        pytest.param({"status": 403}, id="forbidden"),
+        pytest.param({"status": 404}, id="not installed"),
+        pytest.param({"drop": True}, id="dropped"),
+    ],
+)
+def test_an_order_of_the_queue_that_is_not_told(
+    api: KubernetesApi, cluster: FakeCluster, slept: list[float], fault: dict[str, Any]
+) -> None:
+    """The place in a queue is asked once and left out where nobody answers: a launch never waits for it."""
+    cluster.fail("get", "localqueues", **fault)
+    assert [] == api.pending(SPACE, "gpus")
+    assert [] == slept
 
 
 def test_a_log(cluster: FakeCluster, api: KubernetesApi) -> None:
