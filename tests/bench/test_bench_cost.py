@@ -164,19 +164,19 @@ def test_bins_against_the_programs_own_clock(tmp_path: Path, kills: dict[str, in
 
 
 def test_a_long_run_is_accounted_quickly() -> None:
-    """The account of 50,000 points takes at most sixty times as long as reading them as JSON, the best of rounds."""
+    """The account of 200,000 points takes at most ten times as long as reading them as JSON, the best of rounds."""
     told = Told()
     told.open()
     told.launch(1, 0)
     told.start(1, 1)
-    for first in range(0, 50_000, 500):
+    for first in range(0, 200_000, 500):
         told.steps(1, *[(10 + step * 0.1, step) for step in range(first + 1, first + 501)])
         told.save(1, 10 + (first + 500) * 0.1, first + 500, took=0.01)
-    told.end(1, 5_010, took=5_010)
+    told.end(1, 20_010, took=20_010)
     stored = [json.dumps(record.payload) for record in told.records]
     reading: list[float] = []
     accounting: list[float] = []
-    for _ in rounds(lambda: min(accounting) < 60 * min(reading), least=3, most=10):
+    for _ in rounds(lambda: min(accounting) < 10 * min(reading), least=3, most=10):
         since = time.perf_counter()
         for text in stored:
             json.loads(text)
@@ -184,6 +184,6 @@ def test_a_long_run_is_accounted_quickly() -> None:
         since = time.perf_counter()
         account(told.view)
         accounting.append(time.perf_counter() - since)
-    sys.stdout.write(f"\n  50,000 points: account {min(accounting):.2f} s, as JSON {min(reading):.2f} s\n")
+    sys.stdout.write(f"\n  200,000 points: account {min(accounting):.2f} s, as JSON {min(reading):.2f} s\n")
 
-    assert min(accounting) < 60 * min(reading)
+    assert min(accounting) < 10 * min(reading)

@@ -146,6 +146,8 @@ def _attempt(
         notes.append(note("behind", n=tiling.behind))
     if one.coarse:
         notes.append(note("coarse"))
+    if one.every > 1:
+        notes.append(note("thinned", n=one.every))
     if one.state is None:
         notes.append(note("open"))
     start = min((holding.start for holding in held), default=one.end)

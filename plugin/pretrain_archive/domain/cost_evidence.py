@@ -15,6 +15,8 @@ from pretrain_archive.domain.run_view import RunView
 
 LOSSES = ("loss", "train_loss", "train/loss")
 _ASIDE = ("system/", "data_read_")
+MOST_REPORTS = 20_000
+"""Moments of steps that are read of an attempt; of more, every so manieth: an account of millions costs as much."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +44,7 @@ class AttemptEvidence:
     ``unpriced`` are moments of checkpoints whose duration nobody reported; ``saved`` is the highest step of a
     checkpoint that counts; ``coarse`` says that the program gave no moments and the ledger's stand for them.
     ``gone`` is when the program itself was seen to have ended, ``asked`` when it was last asked to.
+    ``every`` above 1: of so many moments of steps one was read.
     """
 
     attempt: int
@@ -60,6 +63,7 @@ class AttemptEvidence:
     spoke: int | None = None
     coarse: bool = False
     shift: int = 0
+    every: int = 1
     gone: int | None = None
     asked: int | None = None
 
@@ -169,38 +173,65 @@ def _seconds(data: Mapping[str, Any]) -> float | None:
 
 
 def _reports(found: AttemptEvidence, records: list[Record]) -> Iterator[Report]:
-    """Steps of one series in the order of the file, and progress events; a batch without moments is spread evenly."""
-    name = _series(records)
+    """The moments of steps that the account reads, in the order of the file."""
+    name, count = _series(records)
+    found.every = max(1, -(-count // MOST_REPORTS))
+    for text, spread, step in _sieved(_told(found, records, name), found.every):
+        at = moment(text)
+        if at is None:
+            found.coarse = True
+        yield Report(at=spread if at is None else at, step=step)
+
+
+_Told = tuple[str | None, int, int]
+"""When a step was done as the program says it, when if it does not say so, and the step."""
+
+
+def _told(found: AttemptEvidence, records: list[Record], name: str) -> Iterator[_Told]:
+    """Steps of one series, and progress events; a batch without moments is spread evenly."""
     since = found.begin
     for record in records:
         if record.kind == "attempt.started":
             since = max(since, (moment(record.recorded_at) or since) - found.shift)
         if record.kind == "event.recorded" and record.payload.get("event") == "progress":
-            at, step = moment(record.payload.get("at")), record.payload.get("step")
-            if at is not None and isinstance(step, int):
-                yield Report(at=at, step=step)
+            text, step = record.payload.get("at"), record.payload.get("step")
+            if isinstance(step, int) and moment(text) is not None:
+                yield text, since, step
         if record.kind != "metrics.recorded":
             continue
         # Points are read as stored: a long run has millions, and a model of each costs more than the account.
         points = [p for p in record.payload.get("points", ()) if p.get("name") == name]
         until = (moment(record.recorded_at) or since) - found.shift
         for place, point in enumerate(points, 1):
-            at = moment(point.get("at"))
-            if at is None:
-                found.coarse = True
-                at = since + max(0, until - since) * place // len(points)
-            yield Report(at=at, step=int(point["step"]))
+            yield point.get("at"), since + max(0, until - since) * place // len(points), int(point["step"])
         since = max(since, until) if points else since
 
 
-def _series(records: list[Record]) -> str:
-    """The metric that tells progress: the training loss, or the most frequent one that a program reported."""
+def _sieved(told: Iterator[_Told], every: int) -> Iterator[_Told]:
+    """Every so manieth, the first and the last, and both sides of each place where steps go back."""
+    before: _Told | None = None
+    passed_over = False
+    for number, one in enumerate(told):
+        back = before is not None and one[2] < before[2]
+        if back and passed_over and before is not None:
+            yield before
+        passed_over = number % every > 0 and not back
+        if not passed_over:
+            yield one
+        before = one
+    if passed_over and before is not None:
+        yield before
+
+
+def _series(records: list[Record]) -> tuple[str, int]:
+    """The metric that tells progress and its points: the training loss, or the most frequent one of the program."""
     seen: Counter[str] = Counter()
     for record in records:
         if record.kind == "metrics.recorded":
             seen.update(str(p.get("name", "")) for p in record.payload.get("points", ()))
     for name in LOSSES:
         if seen[name]:
-            return name
+            return name, seen[name]
     own = [(count, name) for name, count in seen.items() if not name.startswith(_ASIDE)]
-    return max(own, default=(0, ""))[1]
+    count, name = max(own, default=(0, ""))
+    return name, count

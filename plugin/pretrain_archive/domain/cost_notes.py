@@ -11,6 +11,10 @@ NOTES: dict[str, tuple[str, str]] = {
         "the program gave no moments: those of the ledger's batches stand for them",
         "程序没有给出时刻：以账本批次的时刻代替",
     ),
+    "thinned": (
+        "of so many moments of steps every {n}th was read: a stall shorter than that is not seen",
+        "步的时刻过多，每 {n} 个读取一个：短于此的停顿无法看出",
+    ),
     "open": ("no end is recorded: counted up to the newest sign", "没有结束记录：计到最新的迹象为止"),
     "fewer": (
         "{asked} accelerators were asked for, {there} were there",

@@ -176,7 +176,9 @@ def _in_the_making(tiling: Tiling, attempt: AttemptEvidence, leg: Leg, typical: 
     if attempt.gone is None:
         free = tiling.free(attempt.end)
         return free if free < whole else whole // 2
-    asked = attempt.asked if attempt.asked is not None and attempt.asked > leg.reports[-1].at else attempt.gone
+    asked = (
+        attempt.asked if attempt.asked is not None and attempt.asked > leg.reports[-1].at else attempt.gone
+    )
     free = tiling.free(min(asked, attempt.gone))
     return whole if free > _stalled_from(whole) else free
 

@@ -48,7 +48,9 @@ def test_between_two_looks() -> None:
         pytest.param({"sent_bytes": 5}, None, 1, None, id="one did not"),
         pytest.param({"sent_bytes": 5}, {"sent_bytes": True}, 1, None, id="no number"),
         pytest.param({"sent_bytes": 5}, {"sent_bytes": -1}, 1, None, id="below zero"),
-        pytest.param({"sent_bytes": 5}, {"sent_bytes": 7}, 2, None, id="started twice: its first part is unknown"),
+        pytest.param(
+            {"sent_bytes": 5}, {"sent_bytes": 7}, 2, None, id="started twice: its first part is unknown"
+        ),
     ],
 )
 def test_sum_of_the_workers(

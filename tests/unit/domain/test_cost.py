@@ -63,7 +63,9 @@ def test_the_programs_own_end(gone: float, asked: float | None, lost: float, hel
     told = killed_and_resumed()
     where = next(n for n, r in enumerate(told.records) if r.kind == "attempt.ended")
     end = told.records[where]
-    told.records[where] = replace(end, payload={**end.payload, "program_ended_at": at(gone)}, recorded_at=at(40))
+    told.records[where] = replace(
+        end, payload={**end.payload, "program_ended_at": at(gone)}, recorded_at=at(40)
+    )
     told.records[where] = replace(told.records[where], payload={
         **told.records[where].payload, "ended_at": at(40), "seconds": 40.0,
     })  # fmt: skip
@@ -85,6 +87,55 @@ def test_a_hang_is_no_step_in_the_making() -> None:
     told.end(1, 40, took=40, state="failed", program_ended_at=at(39))
 
     assert {"start_up": 2.0, "lost": 8 + 1, "idle_hold": 40 - 10 - 1} == seconds(told)
+
+
+def long_run(*, batch: int) -> Told:
+    """Fifty thousand steps of a tenth of a second, killed, and resumed twenty thousand steps before."""
+    told = Told()
+    told.open()
+    told.launch(1, 0)
+    told.start(1, 1)
+    for first in range(0, 50_000, batch):
+        told.steps(1, *[(10 + step * 0.1, step) for step in range(first + 1, first + batch + 1)])
+    told.save(1, 3010, 30_000, took=0.0)
+    told.end(1, 5010.05, took=5010.05, state="failed", program_ended_at=at(5010.05))
+    told.launch(2, 6000)
+    told.start(2, 6001, resume=30_000)
+    for first in range(30_000, 60_000, batch):
+        told.steps(2, *[(3010 + step * 0.1, step) for step in range(first + 1, first + batch + 1)])
+    told.save(2, 9010, 60_000, took=0.0)
+    told.end(2, 9011, took=3011)
+    return told
+
+
+@pytest.mark.parametrize("batch", [500, 5, 1])
+def test_a_long_run_is_read_in_part(batch: int) -> None:
+    """Of many moments every third is read, whatever the batches: the bins are the same to within some steps."""
+    found = account(long_run(batch=batch).view)
+    bins = {name: us / MICRO for name, us in found.bins("machine").items() if us}
+
+    assert 5010.05 + 3011 == pytest.approx(sum(bins.values()))
+    assert pytest.approx({
+        "start_up": 20, "productive": 4000, "lost": 2000.05, "recomputed": 2000, "idle_hold": 1,
+    }, abs=0.5) == bins  # fmt: skip
+    assert ["thinned", "thinned"] == [said.code for one in found.attempts for said in one.notes]
+    assert max(len(one.slices) for one in found.attempts) < 10
+
+
+def test_steps_that_go_back_are_never_passed_over() -> None:
+    """Of a program that went back by itself both ends are read, however many moments there are."""
+    told = Told()
+    told.open()
+    told.launch(1, 0)
+    told.start(1, 0)
+    steps = [*range(1, 20_002), *range(10_001, 40_001)]
+    told.steps(1, *[(number * 0.1, step) for number, step in enumerate(steps, 1)])
+    told.save(1, 5000.2, 40_000, took=0.0)
+    told.end(1, 5000.2, took=5000.2)
+
+    found = seconds(told)
+    assert pytest.approx(1000.1, abs=0.5) == found["lost"]
+    assert pytest.approx(1000.1, abs=0.5) == found["recomputed"]
 
 
 def test_the_nodes_network_is_told_apart() -> None:

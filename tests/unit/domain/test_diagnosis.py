@@ -216,3 +216,18 @@ def test_both_languages_fill_the_same_blanks() -> None:
     for en, zh in (*HINTS.values(), *REASONS.values()):
         blanks = [{name for _, name, _, _ in string.Formatter().parse(text) if name} for text in (en, zh)]
         assert blanks[0] == blanks[1]
+
+
+@pytest.mark.parametrize("name", ["loss", "train_loss", "train/loss"])
+def test_the_loss_by_any_of_its_names(name: str) -> None:
+    """Whether metrics move is read from the loss, whatever the program calls it."""
+    told = Told()
+    told.open()
+    told.launch(1, 0)
+    told.start(1, 1)
+    points = [kinds.MetricPoint(name=name, step=step, value=9.0 - step, at=at(step)) for step in range(1, 6)]
+    told.add(kinds.MetricsRecorded(attempt=1, points=points), 6, 1)
+
+    assert (True, "loss") == next(
+        (o.holds, o.code) for o in inspection(told.view, account(told.view)) if o.question == "metrics"
+    )
