@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import threading
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
         if token and self.headers.get("Authorization") != f"Bearer {token}":
             raise ApiError(401, "Unauthorized", "Unauthorized")
 
-    def _act(self, request: Request) -> tuple[int, Any]:  # noqa: C901, PLR0911 (one row for each verb)
+    def _act(self, request: Request) -> tuple[int, Any]:  # noqa: C901, PLR0911, PLR0912 (one row for each verb)
         store, ns = self.server.backend.store, request.namespace
         kind, name = request.resource, request.name
         if KINDS.get(kind, ("",))[0] in self.server.backend.missing:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubernetes import client
-
 from tests.fakes.cluster_store import ApiError, Object
 
 MODELS = {"jobs": "V1Job", "pods": "V1Pod", "services": "V1Service"}

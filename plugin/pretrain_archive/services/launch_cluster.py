@@ -77,7 +77,7 @@ def cluster_launch(
         spec = spec_of(
             view, attempt=created.attempt, code=code_of(config_of(view).command, cluster),
             manifest=data_folder(bench, view.run_uid) / "manifest.jsonl", runs_folder=bench.runs_folder,
-            resume=_resumed_from(view, created),
+            resume=_resumed_from(view, created), resume_refused=tuple(created.resume_refused),
         )  # fmt: skip
     launch = KubernetesLaunch(
         spec, intent=intent, cluster=cluster, api=bench.clusters(cluster), ledger=ledger, actor=caller.actor,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -168,14 +170,18 @@ def test_cut_off_while_launching(
 
 @pytest.mark.requirement("R094", "R135")
 def test_failed_attempt_leads_to_the_next_by_permission(cluster: FakeCluster, line: Line) -> None:
-    """A program that dies fails the try; the next try asks again and resumes from the verified checkpoint."""
+    """A program that dies fails the try; the next one asks again and resumes from the checkpoint that still holds."""
     task = ready(line, steps=60, seconds=0.02, die_at=25)
     with pytest.raises(AirflowException, match="attempt 1 failed at step 25"):
         task.follow(task.start())
+    newest = max(
+        (kept for _, kept in line.view().all(kinds.CheckpointRegistered)), key=lambda kept: kept.step
+    )
+    shutil.rmtree(Path(urlsplit(newest.location).path or newest.location))
     result = task.follow(task.start())
     assert (2, "completed") == (result["attempt"], result["state"])
-    started = [s.resume_step for _, s in line.view().all(kinds.AttemptStarted)]
-    assert [None, 20] == started
+    started = [(s.resume_step, len(s.resume_refused)) for _, s in line.view().all(kinds.AttemptStarted)]
+    assert [(None, 0), (10, 1)] == started
     assert len(cluster.started) == 2
 
 

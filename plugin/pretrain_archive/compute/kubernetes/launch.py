@@ -137,7 +137,7 @@ class KubernetesLaunch:
             self._close_unborn(error)
             raise
         try:
-            record = record_job(self.writer, objects, job, cluster=str(getattr(self.api, "server", "")))
+            record = record_job(self.writer, objects, job, api=self.api, refused=self.spec.resume_refused)
         except RefusedError:
             self.api.delete(objects.kind, objects.namespace, objects.name, uid=job["metadata"].get("uid"))
             raise

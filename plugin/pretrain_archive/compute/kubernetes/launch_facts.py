@@ -222,7 +222,7 @@ def allocated_at(pod: Mapping[str, Any]) -> str | None:
 def started_payload(
     members: Sequence[MemberObserved], *, requested: Mapping[str, Any],
     environments: Mapping[int, Mapping[str, Any] | None], attempt: int, resume_from: str | None,
-    resume_step: int | None,
+    resume_step: int | None, resume_refused: Sequence[str] = (),
 ) -> AttemptStarted:  # fmt: skip
     """What was asked for and what is there, side by side; the probe inside a worker names devices, else the pod."""
     devices = {
@@ -232,7 +232,7 @@ def started_payload(
     nodes = list(dict.fromkeys(member.node for member in members if member.node))
     return AttemptStarted(
         attempt=attempt, host=nodes[0] if nodes else "", resume_from=resume_from, resume_step=resume_step,
-        requested=dict(requested),
+        resume_refused=list(resume_refused), requested=dict(requested),
         allocated={
             "accelerators": sum(map(len, known)) if len(known) == len(members) else None,
             "devices": [name for names in known for name in names],

@@ -12,7 +12,7 @@ it is never created again, and if it is gone the attempt is lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -140,12 +140,16 @@ def create_suspended(api: ClusterApi, objects: JobObjects, *, seconds: float = 6
     )
 
 
-def record_job(writer: Writer, objects: JobObjects, created: Mapping[str, Any], *, cluster: str) -> Record:
+def record_job(
+    writer: Writer, objects: JobObjects, created: Mapping[str, Any], *, api: ClusterApi, refused: Sequence[str]
+) -> Record:  # fmt: skip
     """Append ``job.created`` unless the attempt has ended: :class:`RefusedError` then, and nothing is written."""
     payload = JobCreated(
         attempt=writer.attempt, object_kind="TrainJob" if objects.kind == "TrainJob" else "Job", name=objects.name,
-        namespace=objects.namespace, uid=created["metadata"].get("uid"), cluster=cluster, manifest=objects.job,
+        namespace=objects.namespace, uid=created["metadata"].get("uid"), manifest=objects.job,
+        cluster=str(getattr(api, "server", "")),
         manifest_digest=digest_of(objects.job), requested=objects.requested,
+        resume_refused=list(refused),
     )  # fmt: skip
     key = f"job/{writer.run_uid}/{writer.attempt}"
     while True:

@@ -196,7 +196,7 @@ class Watch:
         self.facts.start(started_payload(
             [members[worker] for worker in sorted(members)], requested=self._requested(),
             environments={worker: self.seen.of(worker).environment for worker in members},
-            attempt=self.spec.attempt, resume_step=self.spec.resume_step,
+            attempt=self.spec.attempt, resume_step=self.spec.resume_step, resume_refused=self.spec.resume_refused,
             resume_from=str(self.spec.resume_from) if self.spec.resume_from else None,
         ))  # fmt: skip
 

@@ -31,7 +31,10 @@ ExitClass = Literal[
 
 
 class JobCreated(Payload):
-    """The one job of a launch token; it starts nothing before this record is in the ledger."""
+    """The one job of a launch token; it starts nothing before this record is in the ledger.
+
+    ``resume_refused`` is that of the attempt, for whoever follows the job and has not looked for a recovery point.
+    """
 
     attempt: int
     target: Literal["kubernetes"] = "kubernetes"
@@ -43,6 +46,7 @@ class JobCreated(Payload):
     manifest: dict[str, Any]
     manifest_digest: Digest
     requested: dict[str, Any] = {}
+    resume_refused: list[str] = []
 
 
 class JobRemoved(Payload):
