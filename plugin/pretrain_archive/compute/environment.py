@@ -38,7 +38,18 @@ __all__ = [
 _PROBE_SECONDS = 90
 
 
-_TABLES = ("python", "packages", "platform", "cpu", "limits", "container", "variables", "git", "stack", "libraries")
+_TABLES = (
+    "python",
+    "packages",
+    "platform",
+    "cpu",
+    "limits",
+    "container",
+    "variables",
+    "git",
+    "stack",
+    "libraries",
+)
 
 
 def environment_of(facts: object) -> dict[str, Any]:

@@ -104,8 +104,8 @@ class Seen(WorkerSeen):
     program told them in. ``replaced`` names a file of the evidence in whose place lies something else. ``fired``
     is the stop rule that ended the job, whoever noticed it. ``expected`` is the number of workers, None where
     nobody said. ``reached`` is the highest step since worker 0 was started (again): going over steps that an earlier
-    start had done is progress. ``trains`` is whether it told a metric or a checkpoint since: what comes before (imports,
-    rendezvous, loading) is its start. ``progress_steps`` counts starts, first steps and each that is higher.
+    start had done is progress. ``trains`` is whether it told a metric or a checkpoint since: what comes before
+    (imports, rendezvous, loading) is its start. ``progress_steps`` counts starts, first steps and each that is higher.
     """
 
     first_step: int | None = None

@@ -37,8 +37,9 @@ import stat
 import subprocess
 import sys
 import time
+from collections import deque
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 LINUX = sys.platform.startswith("linux")
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -159,7 +160,7 @@ class Probing:
     process group of each is added to ``groups``.
     """
 
-    def __init__(self, interpreter: Optional[str], folder: str, rest: List[str], groups: List[int]) -> None:
+    def __init__(self, interpreter: Optional[str], folder: str, rest: List[str], groups: Deque[int]) -> None:
         self.interpreter, self.folder = interpreter or sys.executable, folder
         self.rest = ["--folder", folder, "--seconds", "%g" % PROBE_SECONDS, *rest]
         self.host_only = interpreter is None
@@ -347,8 +348,8 @@ def _byte(match: Any) -> bytes:
 class StopRules:
     """Rules that need nothing but the program's events: loss, steps and time. Worker 0 judges.
 
-    ``rules`` is ``{nan, max_loss, no_progress_seconds, first_step_seconds, wall_seconds}``; what is missing or None asks
-    for nothing. Before the first metric or checkpoint the longer of both times without a step counts.
+    ``rules`` is ``{nan, max_loss, no_progress_seconds, first_step_seconds, wall_seconds}``; what is missing or None
+    asks for nothing. Before the first metric or checkpoint the longer of both times without a step counts.
     Only what is appended from now on counts: an earlier start of this attempt may have come further.
     """
 
@@ -549,12 +550,16 @@ class Status:
         self.handle = append_to(path)
         self.again = os.fstat(self.handle).st_size > 0  # this worker was started before
         self.failures = 0
+        self.torn = False  # a line stands there half (the disk was full): the next one begins on a line of its own
 
     def write(self, status: str, **facts: Any) -> None:
         """Append a line; a full disk is counted, never raised: the tree must still be watched and ended."""
-        line = json.dumps(dict(facts, status=status, at=now()), sort_keys=True) + "\n"
+        text = json.dumps(dict(facts, status=status, at=now()), sort_keys=True) + "\n"
+        line = ("\n" * self.torn + text).encode("utf-8", "backslashreplace")
         try:
-            os.write(self.handle, line.encode("utf-8", "backslashreplace"))
+            written = os.write(self.handle, line)
+            self.torn = written < len(line)
+            self.failures += self.torn
             os.fsync(self.handle)
         except OSError:
             self.failures += 1
@@ -591,7 +596,8 @@ class Wrapper:
         self.libraries: Dict[str, str] = {}
         self.paths: Dict[str, str] = {}
         self.probing: Optional[Probing] = None
-        self.probe_groups: List[int] = []
+        # The last few only: an id is given away again, and what the program does must never pass for a probe's.
+        self.probe_groups: Deque[int] = deque(maxlen=8)
         self.utilisation = Utilisation(self.probe_groups)
         self.cpu_seconds, self.max_rss = 0.0, 0
         self.begin = time.monotonic()
@@ -706,7 +712,8 @@ class Wrapper:
                     return
                 probing.hurry()
         facts = probing.facts or {}
-        versions = facts.pop("library_versions", {})
+        told = facts.pop("library_versions", {})
+        versions = told if isinstance(told, dict) else {}
         if self.moment == "end":
             known = {name: versions.get(path) for name, path in self.paths.items()}
             libraries = dict(self.libraries, **{name: version for name, version in known.items() if version})
@@ -874,7 +881,7 @@ class Wrapper:
 class Utilisation:
     """Load and memory in use of each accelerator: asked at one heartbeat, told at a later one; nobody waits."""
 
-    def __init__(self, groups: List[int]) -> None:
+    def __init__(self, groups: Deque[int]) -> None:
         self.groups = groups
         self.process: Optional[subprocess.Popen[bytes]] = None
 
