@@ -2,7 +2,8 @@
 
 Nobody signs, so little may be used: the section [exploration] of the project's policy says how many accelerator
 minutes a run and a day may take, and the job ends itself at that limit. What such a run makes is marked everywhere
-and is never a candidate; for a model that is kept, trigger pretraining_reference with the same inputs.
+and is never a candidate; for a model that is kept, trigger pretraining_reference with the same inputs. However the
+training ended, the last task closes the run and writes its package.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from airflow.sdk import DAG, Param
 
 from pretrain_archive_operators import (
+    ArchiveCloseOperator,
     CheckpointRegisterOperator,
     DataProcessOperator,
     DataSnapshotOperator,
@@ -123,6 +125,11 @@ with DAG(
     register_checkpoints = CheckpointRegisterOperator(
         task_id="register_checkpoints", run_uid=RUN_UID, retries=1
     )
+    # However the launch ended: an exploration that failed is closed with its evidence too.
+    archive_close = ArchiveCloseOperator(
+        task_id="archive_close", run_uid=RUN_UID, trigger_rule="all_done", retries=1
+    )
     clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
 
-    open_run >> register_source >> snapshot >> process >> gpu_launch >> register_checkpoints >> clean_up
+    open_run >> register_source >> snapshot >> process >> gpu_launch >> register_checkpoints >> archive_close
+    archive_close >> clean_up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive_operators.base import ArchiveOperator
 from pretrain_archive_operators.cluster import launch_bench
 from pretrain_archive_operators.links import DossierLink
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 class ArchiveCloseOperator(ArchiveOperator):
     """Carry out the outcome that the close gate signed, freeze the run, and write its package.
 
-    Retried or repeated, it finds the release, the close and the package that are there. A secret in what
-    would be packaged ends the task and names file and kind.
+    An exploration ends without a gate: its outcome is ``explored``, and the task fails behind the close where its
+    last attempt did not complete. Retried or repeated, it finds the release, the close and the package that are
+    there. A secret in what would be packaged ends the task and names file and kind.
     """
 
     operator_extra_links = (DossierLink(),)
@@ -24,9 +26,16 @@ class ArchiveCloseOperator(ArchiveOperator):
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``package, digest, outcome, release``."""
         from pretrain_archive.services.closing import close_archive  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.exploring import close_exploration, ends_unsigned, incomplete  # noqa: PLC0415
         from pretrain_archive.services.wiring import shelf  # noqa: PLC0415
 
-        done = close_archive(self.ledger, self.store, caller, run_uid, shelf())
+        unsigned = ends_unsigned(self.ledger, caller, run_uid)
+        close = close_exploration if unsigned else close_archive
+        done = close(self.ledger, self.store, caller, run_uid, shelf())
+        if unsigned and (fault := incomplete(self.ledger, run_uid)):
+            raise RefusedError(
+                f"{fault}; package {done.folder}", hint="Read it, and trigger a new exploration."
+            )
         return {
             "package": str(done.folder),
             "digest": done.package.digest,

@@ -51,6 +51,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "stop": ("stop here", "到此停止"),
     "stopped": ("stopped after a review", "复审后停止"),
     "superseded": ("replaced by a new run with changes", "由修改后的新运行取代"),
+    "explored": ("explored; never a candidate", "已探索；产物不得成为候选"),
     "rejected": ("rejected", "已拒绝"),
     "expired": ("expired without an answer", "逾期未答复"),
 }

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.domain.verdicts import Item, counts, worst_first
 from pretrain_archive.package import curve, lineage, words
@@ -49,6 +50,7 @@ def render_index(view: RunView, items: Sequence[Item], references: Sequence[Refe
         report=view.latest(kinds.EvaluationReported),
         quality=view.latest(kinds.QualityReported),
         references=references,
+        exploration=TOLD if is_exploration(view) else None,
         chinese=bool(view.opened and view.opened.policy.get("language") == "zh-CN"),
     )  # fmt: skip
     return page.encode("utf-8", "backslashreplace")

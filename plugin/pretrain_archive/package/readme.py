@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.run_view import RunView
 
 TEXT = """\
@@ -46,5 +47,6 @@ What lies here
 
 
 def readme_text(view: RunView) -> str:
-    """README.txt for a run, in both languages."""
-    return TEXT.format(run_uid=view.run_uid)
+    """README.txt for a run, in both languages; that a run was an exploration stands before everything else."""
+    told = "{}\n{}\n\n".format(*TOLD) if is_exploration(view) else ""
+    return told + TEXT.format(run_uid=view.run_uid)

@@ -16,7 +16,7 @@ from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
-from pretrain_archive.package.reviewed import closed_by_review, reviews_told
+from pretrain_archive.package.reviewed import reviews_told, without_release
 
 GATE_ZH = {"prepare": "准备", "review": "复审", "run": "执行", "close": "结项"}
 OUTCOME_ZH = {"register": "登记", "continue": "继续实验", "clean_up": "清理"}
@@ -246,7 +246,10 @@ def _why(view: RunView) -> _Words:
 
 def _signed(view: RunView) -> _Words:
     words = _Words("signed", "Who signed", "签署")
-    for gate in GATES:
+    unsigned = is_exploration(view) and view.dossier("close") is None
+    if unsigned:
+        words.say("Nobody was asked: an exploration ends without a gate.", "未征询任何人：探索训练结束时没有关口。")
+    for gate in GATES if not unsigned else ():
         found = view.decision(gate)
         if found is None:
             words.missing(f"The {gate} gate", f"{GATE_ZH[gate]}关口")
@@ -270,7 +273,7 @@ def _use(view: RunView) -> _Words:
     words = _Words("use", "Allowed use", "允许用途")
     release, purpose = view.last(kinds.ReleaseMade), view.opened.purpose if view.opened else None
     if release is None:
-        if (closed := closed_by_review(view)) is not None:
+        if (closed := without_release(view)) is not None:
             words.say(*closed)
         else:
             words.missing("A release with its scope", "发布及其范围")

@@ -72,7 +72,7 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     release = _release(ledger, caller, view, record, decision)
     written = _write(ledger, store, caller, view, decision=decision, shelf=shelf)
     folder = shelf.packages_folder / run_uid
-    _mirror(store, folder, run_uid, caller)
+    mirror(store, folder, run_uid, caller)
     ledger.seal()
     caller.say(f"package {folder} ({written.files} files, {written.digest})")
     return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
@@ -95,7 +95,7 @@ def archive_stopped(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid:
     except AlreadyRecordedError:
         caller.say(f"the package of run {run_uid} was written by another task meanwhile")
         written = write_package(ledger, store, load_run(ledger, run_uid), folder=folder, writer=writer)
-    _mirror(store, folder, run_uid, caller)
+    mirror(store, folder, run_uid, caller)
     ledger.seal()
     caller.say(f"run {run_uid} is {closed.outcome}; package {folder} ({written.digest})")
     return Closed(package=written, folder=folder, outcome=closed.outcome, release=None)
@@ -107,27 +107,34 @@ def _write(
     """Write the package; the close is recorded in the same transaction as the statement about it."""
     run_uid = view.run_uid
 
-    def closing(package: PackageWritten) -> list[Draft]:
-        closed = RunClosed(
+    def closed(package: PackageWritten) -> RunClosed:
+        return RunClosed(
             outcome=decision.outcome or "continue",
             reason=f"{decision.person_name}: {decision.reason}",
             package_digest=package.digest,
         )
-        return [
-            Draft(stream=run_uid, kind="run.closed", payload=closed.to_json(), actor=caller.actor,
-                  origin=caller.origin, attempt=view.attempts, unique=f"close/{run_uid}")
-        ]  # fmt: skip
 
     def write() -> PackageWritten:
         writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
         run, folder = load_run(ledger, run_uid), shelf.packages_folder / run_uid
-        return write_package(ledger, store, run, folder=folder, writer=writer, closing=closing)
+        return write_package(
+            ledger, store, run, folder=folder, writer=writer,
+            closing=lambda package: [close_draft(caller, run, closed(package))],
+        )  # fmt: skip
 
     try:
         return write()
     except AlreadyRecordedError:
         caller.say(f"run {run_uid} was closed by another task meanwhile")
         return write()
+
+
+def close_draft(caller: Caller, view: RunView, closed: RunClosed, *, follows: int | None = None) -> Draft:
+    """The record that freezes the run; one per run. ``follows`` is the newest record that may go before it."""
+    return Draft(
+        stream=view.run_uid, kind="run.closed", payload=closed.to_json(), actor=caller.actor, origin=caller.origin,
+        attempt=view.attempts, unique=f"close/{view.run_uid}", follows=follows,
+    )  # fmt: skip
 
 
 def _signed(ledger: Ledger, view: RunView, shelf: Shelf) -> tuple[Record, GateDecision]:
@@ -184,7 +191,7 @@ def _release(
     return made.release
 
 
-def _mirror(store: ObjectStore, folder: Path, run_uid: str, caller: Caller) -> None:
+def mirror(store: ObjectStore, folder: Path, run_uid: str, caller: Caller) -> None:
     """Where the store is not this machine's disk, the package is put there too, file by file."""
     if local_path(store, "x") is not None:
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,13 @@ import pytest
 from tests.support.main_line import Line, line_policy
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.errors import InputError, RefusedError, StreamMovedError
+from pretrain_archive.gates.permit import consume_permit, derive_permit
 from pretrain_archive.gates.service import compute_dossier
+from pretrain_archive.services import exploring as exploring_service
+from pretrain_archive.services.closing import Closed, Shelf
+from pretrain_archive.services.exploring import close_exploration, ends_unsigned, incomplete
+from pretrain_archive.services.launch_inputs import observed_now
 
 RACER = """
 import sys
@@ -168,3 +175,102 @@ def test_processes_race_for_the_last_minutes(tmp_path: Path) -> None:
     assert 1 == sum(text == "consumed" for text in said), said
     assert 2 == sum("RefusedError" in text for text in said), said
     assert 1 == sum(line.view().attempts for line in lines)
+
+
+def closed(line: Line, *, try_number: int = 1) -> Closed:
+    """Close as the DAG's last task does."""
+    shelf = Shelf(
+        packages_folder=line.folder / "packages", verifier_key=(line.folder / "ledger.pub").read_text().strip(),
+        policies=lambda _: line.policy,
+    )  # fmt: skip
+    caller = line.caller("archive_close", try_number=try_number)
+    return close_exploration(line.ledger, line.store, caller, line.run_uid, shelf)
+
+
+def test_it_ends_as_explored(tmp_path: Path) -> None:
+    """Closed without a gate: a package that verifies, says so first, holds the evidence, and no release."""
+    line = exploring(tmp_path)
+    line.launch()
+    line.register()
+    assert ends_unsigned(line.ledger, line.caller("archive_close"), line.run_uid)
+    done = closed(line)
+    end = line.view().latest(kinds.RunClosed)
+    assert end is not None
+    assert ("explored", done.package.digest, "40") == (
+        end.outcome,
+        end.package_digest,
+        end.figures["resume_step"],
+    )
+    assert [] == list(line.view().all(kinds.ReleaseMade))
+    assert [] == list(line.view().all(kinds.GateDossier))
+    first, second = (done.folder / "README.txt").read_text().splitlines()[:2]
+    assert "never a candidate" in first
+    assert "不得成为候选" in second
+    page = (done.folder / "index.html").read_text()
+    assert "There is no release" in page
+    assert page.index("never a candidate") < page.index("<h1>")
+    told = line.verify(done.folder)
+    assert (0, "verified") == (told.returncode, json.loads(told.stdout)["verdict"])
+    assert list((done.folder / "evidence").rglob("*"))
+
+    assert done.package == closed(line, try_number=2).package
+    assert 1 == sum(1 for _ in line.view().all(kinds.RunClosed))
+    with pytest.raises(RefusedError, match="is closed and frozen"):
+        line.launch(try_number=3)
+
+
+def test_one_that_failed_ends_too(tmp_path: Path) -> None:
+    """A stopped exploration is closed with its evidence, and whoever closes it learns that it did not complete."""
+    line = exploring(
+        tmp_path, policy={"accelerator_minutes": "0.15"}, budget_minutes=0.15,
+        configuration={"steps": 4000, "seconds": 0.05},
+    )  # fmt: skip
+    line.launch()
+    assert "explored" == closed(line).outcome
+    assert "attempt 1 stopped" in str(incomplete(line.ledger, line.run_uid))
+
+
+def test_what_cannot_be_closed_without_a_gate(tmp_path: Path) -> None:
+    """Neither a full run, nor one that was never launched, nor one whose attempt has no end."""
+    full = Line(folder=tmp_path, dag_run_id="manual__full", policy=line_policy(min_documents="5"))
+    full.open()
+    with pytest.raises(RefusedError) as raised:
+        closed(full)
+    assert "no exploration" in raised.value.reasons[0]
+    line = exploring(tmp_path)
+    with pytest.raises(RefusedError) as raised:
+        closed(line)
+    assert "never launched" in raised.value.reasons[0]
+    intend(line)
+    with pytest.raises(RefusedError) as raised:
+        closed(line)
+    assert "attempt 1 has no recorded end" in raised.value.reasons[0]
+    assert [] == list(line.view().all(kinds.RunClosed))
+
+
+def test_a_launch_meanwhile_keeps_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tasks at once: a token that is consumed while the package is made is not closed over."""
+    line = exploring(tmp_path, max_attempts=3)
+    line.launch()
+    real = exploring_service.write_package
+
+    def later(*args: Any, **more: Any) -> Any:
+        intend(line)
+        return real(*args, **more)
+
+    monkeypatch.setattr(exploring_service, "write_package", later)
+    with pytest.raises(StreamMovedError):
+        closed(line)
+    assert [] == list(line.view().all(kinds.RunClosed))
+    assert [] == list(line.view().all(kinds.PackageWritten))
+
+
+def intend(line: Line) -> None:
+    """Consume the next token and start nothing."""
+    observed, _ = observed_now(line.view(), line.policy.policy)
+    permit = derive_permit(
+        line.ledger, line.view(), dag_run_id=line.dag_run_id, policy=line.policy, observed=observed,
+        now=datetime.now(UTC),
+    )  # fmt: skip
+    caller = line.caller("gpu_launch")
+    consume_permit(line.ledger, permit, target="local", actor=caller.actor, origin=caller.origin)

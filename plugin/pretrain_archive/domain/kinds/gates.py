@@ -60,10 +60,13 @@ class RunClosed(Payload):
     """The run is frozen; later facts are appended as notes.
 
     ``stopped`` and ``superseded`` (a new run with changes follows) are outcomes of a review: ``figures`` then holds
-    what the run took and the checkpoint that is kept. Neither makes a release.
+    what the run took and the checkpoint that is kept. ``explored`` ends an exploration with the same figures. None of
+    them makes a release.
     """
 
-    outcome: Literal["register", "continue", "clean_up", "rejected", "expired", "stopped", "superseded"]
+    outcome: Literal[
+        "register", "continue", "clean_up", "rejected", "expired", "stopped", "superseded", "explored"
+    ]
     reason: str
     package_digest: Digest | None = None
     figures: dict[str, Any] = {}
