@@ -130,11 +130,15 @@ def _launch(_around: Around, record: Record) -> Iterator[Fields]:
 def _job(_around: Around, record: Record) -> Iterator[Fields]:
     if record.kind == "job.created":
         job = kinds.read_payload(record, kinds.JobCreated)
+        what = f"{job.object_kind} {job.namespace}/{job.name} created"
+        yield {"lane": "attempts", "name": job.name, "what": what}
+        return
+    if record.kind == "job.ended":
+        over = kinds.read_payload(record, kinds.JobEnded)
         yield {
-            "lane": "attempts",
-            "name": job.name,
-            "what": f"{job.object_kind} {job.namespace}/{job.name} created",
-        }
+            "lane": "attempts", "name": over.name, "what": f"job {over.name} ended: {over.reason}", "at": over.at,
+            "clock": "cluster", "tone": "plain" if over.succeeded else "bad",
+        }  # fmt: skip
         return
     gone = kinds.read_payload(record, kinds.JobRemoved)
     proof = "proven absent" if gone.verified_absent else f"{len(gone.pods_left)} pods left"
@@ -252,7 +256,7 @@ def _storage(_around: Around, record: Record) -> Iterator[Fields]:
 _TELLERS: dict[str, Callable[[Around, Record], Iterator[Fields]]] = {
     **dict.fromkeys(("gate.dossier", "gate.decision", "gate.refused", "gate.expired"), _gate),
     **dict.fromkeys(("run.opened", "run.failed", "run.closed"), _run),
-    **dict.fromkeys(("job.created", "job.removed"), _job),
+    **dict.fromkeys(("job.created", "job.ended", "job.removed"), _job),
     **dict.fromkeys(("checkpoint.registered", "checkpoint.refused"), _checkpoint),
     **dict.fromkeys(("snapshot.created", "tombstone.written"), _storage),
     "launch.intended": _launch, "attempt.started": _started, "attempt.ended": _ended, "wait.observed": _wait,

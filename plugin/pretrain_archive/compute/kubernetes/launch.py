@@ -15,7 +15,7 @@ from pretrain_archive.compute.ending import Attempt, append_end, ended_payload
 from pretrain_archive.compute.ingest import TRANSIENT, OnCheckpoint
 from pretrain_archive.compute.intent import check_intent
 from pretrain_archive.compute.kubernetes.api import ClusterApi
-from pretrain_archive.compute.kubernetes.launch_end import judge
+from pretrain_archive.compute.kubernetes.launch_end import ended_job, judge
 from pretrain_archive.compute.kubernetes.launch_facts import Facts
 from pretrain_archive.compute.kubernetes.launch_fence import (
     create_suspended,
@@ -69,7 +69,7 @@ def utc() -> datetime:
 class KubernetesLaunch:
     """One attempt as one job. :meth:`create` or :meth:`adopt`, then :meth:`visit` until it ended, then :meth:`end`.
 
-    ``log_offset`` is how much of worker 0's log an earlier visitor has shown; :attr:`log_offset` is where this one is.
+    ``log_offset`` is how much of worker 0's log an earlier visitor has shown.
     """
 
     def __init__(
@@ -245,9 +245,7 @@ class KubernetesLaunch:
             raise RefusedError(
                 f"attempt {self.spec.attempt} has no job on record: it is closed as lost instead"
             )
-        standing = self.standing
-        if standing is None or standing.state != "ended":
-            standing = self.visit()
+        standing = self.standing if self.standing and self.standing.state == "ended" else self.visit()
         self._remove(job, standing)
         succeeded = standing.verdict is not None and standing.verdict.succeeded
         self.watch.settle(SETTLE_SECONDS if succeeded else 0, at=self.clock(), sleep=self.sleep)
@@ -256,7 +254,9 @@ class KubernetesLaunch:
     def _remove(self, job: Job, standing: Standing) -> None:
         if self.facts.removed is not None and self.facts.removed.verified_absent:
             return
-        why = self.killed or standing.why or "the attempt is over"
+        why, verdict = self.killed or standing.why or "the attempt is over", standing.verdict
+        if verdict is not None and verdict.terminal and not standing.gone:
+            self.facts.end(ended_job(job, verdict, attempt=self.spec.attempt, at=format_time(self.clock())))
         removal = remove(
             self.api, job, seconds=self.absence_seconds, sleep=self.sleep,
             on_pods=lambda pods: self.watch.observe(pods, at=self.clock(), removing=True),

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pretrain_archive.compute.kubernetes.exits import JobVerdict, verdict_of
-from pretrain_archive.compute.kubernetes.standing import Standing
+from pretrain_archive.compute.kubernetes.standing import Job, Standing
 from pretrain_archive.compute.outcome import Outcome, State
-from pretrain_archive.domain.kinds import MemberObserved
+from pretrain_archive.domain.kinds import JobEnded, MemberObserved
 from pretrain_archive.domain.kinds.cluster import ExitClass
 
 STATES: dict[ExitClass, State] = {
@@ -46,6 +46,22 @@ def gone_verdict(members: Sequence[MemberObserved]) -> JobVerdict:
         "message": "the job is no longer in the cluster",
     }
     return verdict_of({"status": {"conditions": [condition]}}, members)
+
+
+def ended_job(job: Job, verdict: JobVerdict, *, attempt: int, at: str) -> JobEnded:
+    """The record of a terminal verdict that the cluster's own job gave."""
+    return JobEnded(
+        attempt=attempt, name=job.name, namespace=job.namespace, succeeded=verdict.succeeded,
+        exit_class=verdict.exit_class, counted=verdict.counted, retry=verdict.retry, reason=verdict.reason[:2000], at=at,
+    )  # fmt: skip
+
+
+def recorded_verdict(over: JobEnded) -> JobVerdict:
+    """What the job had shown, of a job that we have taken away since."""
+    return JobVerdict(
+        terminal=True, succeeded=over.succeeded, exit_class=over.exit_class, counted=over.counted,
+        retry=over.retry, reason=over.reason,
+    )  # fmt: skip
 
 
 def judge(outcome: Outcome, standing: Standing, *, killed: str) -> Ending:

@@ -19,6 +19,7 @@ from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
     AttemptStarted,
+    JobEnded,
     JobRemoved,
     MemberObserved,
     Payload,
@@ -28,7 +29,7 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.kinds.cluster import ExitClass
 from pretrain_archive.domain.records import Record
 
-KINDS = ("member.observed", "wait.observed", "attempt.started", "job.removed", "attempt.ended")
+KINDS = ("member.observed", "wait.observed", "attempt.started", "job.ended", "job.removed", "attempt.ended")
 GONE = "Deleted"
 """The phase of a member whose pod went before its end was seen; the cluster has no such phase."""
 PASSING = {"at", "message", "replaces"}
@@ -47,6 +48,7 @@ class Facts:
         self.members: list[MemberObserved] = []
         self.last_wait: WaitObserved | None = None
         self.started: AttemptStarted | None = None
+        self.over: JobEnded | None = None
         self.removed: JobRemoved | None = None
         self.ended: AttemptEnded | None = None
         self._last: dict[str, str] = {}
@@ -65,6 +67,8 @@ class Facts:
                 self._last["wait"] = record.record_id
             case "attempt.started":
                 self.started = read_payload(record, AttemptStarted)
+            case "job.ended":
+                self.over = read_payload(record, JobEnded)
             case "job.removed":
                 self.removed = read_payload(record, JobRemoved)
                 self._last["removed"] = record.record_id
@@ -167,6 +171,11 @@ class Facts:
         if self.started is None:
             key = f"attempt.started/{self.writer.run_uid}/{self.writer.attempt}"
             self._once(started, 0, key)
+
+    def end(self, over: JobEnded) -> None:
+        """Record how the job ended, once; what was recorded first stands."""
+        if self.over is None:
+            self._once(over, 0, f"job.ended/{self.writer.run_uid}/{self.writer.attempt}")
 
     def remove(self, removed: JobRemoved) -> None:
         """Record that the job was taken away; what was not verified is followed by another record."""

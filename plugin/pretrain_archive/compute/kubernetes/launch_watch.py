@@ -13,7 +13,7 @@ from pretrain_archive.compute.kubernetes.api import ClusterApi
 from pretrain_archive.compute.kubernetes.exits import JobVerdict, member_of, verdict_of
 from pretrain_archive.compute.kubernetes.exits_pod import worker_of
 from pretrain_archive.compute.kubernetes.exits_reason import DISRUPTIONS, EVENTS
-from pretrain_archive.compute.kubernetes.launch_end import gone_verdict
+from pretrain_archive.compute.kubernetes.launch_end import gone_verdict, recorded_verdict
 from pretrain_archive.compute.kubernetes.launch_facts import Facts, allocated_at, started_payload
 from pretrain_archive.compute.kubernetes.standing import MOST_PENDING, Job, Look, Object, Standing, look
 from pretrain_archive.compute.kubernetes.waiting import Wait, wait_of
@@ -108,10 +108,13 @@ class Watch:
         return wait
 
     def _stand(self, shown: Look, *, wait: Wait | None, stop: StopFired | None, killed: str) -> Standing:
-        gone = shown.job is None
-        verdict = (
-            gone_verdict(self.facts.newest) if shown.job is None else verdict_of(shown.job, self.facts.newest)
-        )
+        over, gone = self.facts.over, False
+        if shown.job is not None:
+            verdict = verdict_of(shown.job, self.facts.newest)
+        elif over is not None:
+            verdict = recorded_verdict(over)
+        else:
+            verdict, gone = gone_verdict(self.facts.newest), True
         why = self._why(verdict, wait=wait, stop=stop, killed=killed)
         return Standing(
             state="ended" if why else "waiting" if wait is not None else "running", why=why, wait=wait,
@@ -157,8 +160,7 @@ class Watch:
 
     def _last_of(self, pod: Object) -> bool:
         """Whether the worker's newest pod: what its wrapper wrote last is of no other one."""
-        same = [other for other in self.pods if worker_of(other) == worker_of(pod)]
-        newest = max(same, key=_age)
+        newest = max((other for other in self.pods if worker_of(other) == worker_of(pod)), key=_age)
         return bool(newest["metadata"].get("uid") == pod["metadata"].get("uid"))
 
     def _waits(self, shown: Look) -> Wait | None:

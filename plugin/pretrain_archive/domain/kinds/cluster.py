@@ -49,6 +49,23 @@ class JobCreated(Payload):
     resume_refused: list[str] = []
 
 
+class JobEnded(Payload):
+    """How a job ended as the cluster itself showed it, written down before the job is taken away.
+
+    Of a job that is gone nothing can be read any more: this is then what tells a success from a loss.
+    """
+
+    attempt: int
+    name: str
+    namespace: str
+    succeeded: bool
+    exit_class: ExitClass | None = None
+    counted: bool = True
+    retry: bool = False
+    reason: str
+    at: str
+
+
 class JobRemoved(Payload):
     """A job was deleted; ``verified_absent`` says that neither it nor a pod of it was found afterwards."""
 

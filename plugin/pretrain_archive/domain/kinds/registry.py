@@ -57,6 +57,7 @@ KINDS: dict[str, Kind] = {
     "event.recorded": Kind(model=compute.EventRecorded, track=Track.COMPUTE),
     "stop.fired": Kind(model=compute.StopFired, track=Track.COMPUTE),
     "job.created": Kind(model=cluster.JobCreated, track=Track.COMPUTE),
+    "job.ended": Kind(model=cluster.JobEnded, track=Track.COMPUTE),
     "job.removed": Kind(model=cluster.JobRemoved, track=Track.COMPUTE),
     "wait.observed": Kind(model=cluster.WaitObserved, track=Track.COMPUTE),
     "member.observed": Kind(model=cluster.MemberObserved, track=Track.COMPUTE),
