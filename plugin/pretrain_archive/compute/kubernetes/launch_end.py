@@ -52,7 +52,8 @@ def ended_job(job: Job, verdict: JobVerdict, *, attempt: int, at: str) -> JobEnd
     """The record of a terminal verdict that the cluster's own job gave."""
     return JobEnded(
         attempt=attempt, name=job.name, namespace=job.namespace, succeeded=verdict.succeeded,
-        exit_class=verdict.exit_class, counted=verdict.counted, retry=verdict.retry, reason=verdict.reason[:2000], at=at,
+        exit_class=verdict.exit_class, counted=verdict.counted, retry=verdict.retry, reason=verdict.reason[:2000],
+        at=at,
     )  # fmt: skip
 
 
