@@ -66,7 +66,7 @@ class GpuLaunchOperator(ResumableJobMixin, RunOperator):
     # -- the task --------------------------------------------------------------------------------------
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return ``attempt, state, last_step, last_checkpoint_step, seconds``; raise unless it completed."""
+        """Return ``attempt, state, scope, last_step, last_checkpoint_step, seconds``; raise unless it completed."""
         from pretrain_archive.services.launch_follow import on_cluster  # noqa: PLC0415 (heavy)
 
         try:
@@ -188,10 +188,13 @@ class GpuLaunchOperator(ResumableJobMixin, RunOperator):
     def _done(self, context: Context, ended: AttemptEnded) -> dict[str, Any]:
         if ended.state != "completed":
             raise self._not_completed(context, ended, str(self.run_uid))
+        from pretrain_archive.services.launch_follow import scope_at  # noqa: PLC0415 (heavy)
+
         return small_json(
             {
                 "attempt": ended.attempt,
                 "state": ended.state,
+                "scope": scope_at(self.ledger, self.caller(context), str(self.run_uid)),
                 "last_step": ended.last_step,
                 "last_checkpoint_step": ended.last_checkpoint_step,
                 "seconds": ended.seconds,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pretrain_archive.compute.recovery import keep_stop
 from pretrain_archive.compute.spec import attempt_folder
 from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.exploration import Scope, is_exploration
 from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.kinds import AttemptEnded, StopFired
 from pretrain_archive.domain.policy_compute import Kubernetes
@@ -109,6 +110,11 @@ def state_of(ledger: Ledger, caller: Caller, run_uid: str, *, attempt: int | Non
     if ended:
         return str(ended[-1])
     return "open" if attempt is not None and 0 < attempt <= view.attempts else "unknown"
+
+
+def scope_at(ledger: Ledger, caller: Caller, run_uid: str) -> Scope:
+    """Whether the run is an exploration: told with every result, so that nobody takes it for a signed one."""
+    return "exploration" if is_exploration(run_of(ledger, caller, run_uid, open_only=False)) else "full"
 
 
 def end_of(ledger: Ledger, caller: Caller, run_uid: str, attempt: int) -> AttemptEnded:

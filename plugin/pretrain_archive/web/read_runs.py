@@ -130,7 +130,10 @@ def _streams(ledger: Ledger, uids: list[str], wanted: Collection[str]) -> list[s
 def _line(row: RunRow, view: RunView) -> RunLine:
     waiting = view.waiting_gate() if view.state.startswith("waiting_") else None
     asked = view.dossier(waiting) if waiting else None
-    return RunLine(row=row, state=view.state, waiting=waiting, since=asked[0].recorded_at if asked else None)
+    return RunLine(
+        row=row, state=view.state, waiting=waiting, since=asked[0].recorded_at if asked else None,
+        exploration=is_exploration(view),
+    )  # fmt: skip
 
 
 def _views(ledger: Ledger, uids: list[str], wanted: Collection[str]) -> dict[str, RunView]:

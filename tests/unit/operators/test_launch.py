@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
-from tests.unit.gates.asked_run import AskedRun
+from tests.unit.gates.asked_run import CONF, AskedRun
 from tests.unit.operators.conftest import context
 
 from pretrain_archive.domain import kinds
@@ -180,6 +180,18 @@ def test_not_completed(run, state, tries, kind):
     assert type(error) is kind
     assert f"attempt 1 {state} at step 7: died" in str(error)
     assert (run.view().state == "failed") == (kind is AirflowFailException)
+
+
+@pytest.mark.parametrize("scope", ["full", "exploration"])
+def test_result_tells_its_scope(make_run, scope):
+    """What later tasks get of a launch says whether it was signed for."""
+    run = make_run(conf=CONF | {"scope": scope}).until("declare")
+    operator = GpuLaunchOperator(task_id="gpu_launch", run_uid=run.uid)
+    operator.ledger = run.ledger
+
+    value = operator._done(context("gpu_launch", run=run), ended("completed", seconds=3.0))
+
+    assert ("completed", scope, 7) == (value["state"], value["scope"], value["last_step"])
 
 
 def test_killed_without_a_job():

@@ -273,3 +273,24 @@ def test_a_withdrawn_source_is_on_the_timeline_of_its_runs(
 def _request() -> Request:
     """A request of a browser to the pages."""
     return Request({"type": "http", "method": "GET", "path": "/", "headers": [], "root_path": "/pages"})
+
+
+def test_a_waiting_exploration_is_marked_in_list_and_inbox(
+    ledger: Ledger, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever answers a gate from the inbox sees before that nothing of the run was signed for."""
+    monkeypatch.setattr(read_runs, "WAITING_WITHIN", 10)
+    seed_list(ledger, store, tmp_path, {1: "waiting"})
+    real = GatedRun.opened_with_policy
+
+    def exploring(run: GatedRun, payload: kinds.RunOpened) -> kinds.RunOpened:
+        opened = real(run, payload)
+        return opened.model_copy(update={"conf": opened.conf | {"scope": "exploration"}})
+
+    monkeypatch.setattr(GatedRun, "opened_with_policy", exploring)
+    seed_list(ledger, store, tmp_path, {2: "waiting"})
+    page = listed(ledger)
+    assert [(1, False), (2, True)] == [
+        (int(line.row.objective[-1]), line.exploration) for line in page.waiting
+    ]
+    assert [True, False] == [line.exploration for line in page.lines]
