@@ -34,7 +34,7 @@ def show(run: RunName, as_json: Json = False) -> None:
 
 def _account_lines(data: dict[str, Any]) -> list[str]:
     lines = [f"{data['run_uid']}  {data['scope']}"]
-    lines.append(", ".join(f"{k} {plain(v or 'unrecorded')}" for k, v in data["attribution"].items()))
+    lines += [f"  {k}: {plain(v or 'unrecorded')}" for k, v in data["attribution"].items()]
     for held in data["devices"]:
         rows = [
             [name, f"{s:.3f}", _share(s, held["allocated_seconds"])] for name, s in held["bins"].items() if s

@@ -96,7 +96,10 @@ def _settings(configuration: Mapping[str, Any], path: str = "") -> Iterator[tupl
 
 
 def _node(view: RunView, account: RunAccount) -> Iterator[Hint]:
-    """Broken-off attempts and members by node: two or more on one, and more than half of all."""
+    """Broken-off attempts and members by node: two or more on one, and more than half of all.
+
+    A node on which an attempt ran to its end is not named: it can do it.
+    """
     states = {one.attempt: one.state for one in account.attempts}
     places: dict[str, set[tuple[int, str]]] = {}
     evidence: dict[str, list[str]] = {}
@@ -114,9 +117,13 @@ def _node(view: RunView, account: RunAccount) -> Iterator[Hint]:
     for node, attempt, name, record in told:
         places.setdefault(node, set()).add((attempt, name))
         evidence.setdefault(node, []).append(record)
+    good = {s.host for _, s in view.all(kinds.AttemptStarted) if states.get(s.attempt) == "completed"}
+    good |= {
+        m.node for _, m in view.all(kinds.MemberObserved) if m.node and states.get(m.attempt) == "completed"
+    }
     everything = sum(len(found) for found in places.values())
     for node, found in places.items():
-        if len({attempt for attempt, _ in found}) >= 2 and len(found) * 2 > everything:
+        if node not in good and len({attempt for attempt, _ in found}) >= 2 and len(found) * 2 > everything:
             values = {"node": node, "count": str(len(found)), "all": str(everything)}
             yield Hint(code="one_node", values=values, records=tuple(evidence[node]))
 

@@ -10,6 +10,7 @@ from pretrain_archive.domain.cost_idle import IdleCandidate, idle_candidates
 from pretrain_archive.domain.cost_report import By, Report
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import format_time, parse_time, utc_now
+from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import STATE_KINDS, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery, RunRow
 
@@ -79,11 +80,11 @@ def idle(
 
 def history(ledger: Ledger, project: str, *, without: str = "", most: int = PAGE) -> History:
     """What the newest ``most`` runs of a project tell of failures, one run left out."""
-    total = History()
-    for row in ledger.runs(RunQuery(project=project, limit=most)):
-        if row.run_uid != without:
-            names = ("launch.intended", "attempt.ended")
-            total = total + history_of(
-                RunView.of(row.run_uid, ledger.records(streams=[row.run_uid], kinds=names))
-            )
-    return total
+    runs = [
+        row.run_uid for row in ledger.runs(RunQuery(project=project, limit=most)) if row.run_uid != without
+    ]
+    told: dict[str, list[Record]] = {}
+    if runs:
+        for record in ledger.records(streams=runs, kinds=("launch.intended", "attempt.ended")):
+            told.setdefault(record.stream, []).append(record)
+    return sum((history_of(RunView.of(uid, records)) for uid, records in told.items()), History())

@@ -17,6 +17,7 @@ from fastapi.responses import RedirectResponse, Response
 from pretrain_archive.domain import kinds, merkle
 from pretrain_archive.domain.run_view import ALL_GATES, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
+from pretrain_archive.services.costing import history
 from pretrain_archive.web import changes
 from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
@@ -144,7 +145,7 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
         title=Text(objective, objective),
         run=shown,
         course=course(view),
-        cost=cost_panel(view),
+        cost=cost_panel(view, [history(ledger, shown.opened.project, without=view.run_uid)]),
         others=[row for row in same if row.run_uid != view.run_uid],
     )
 

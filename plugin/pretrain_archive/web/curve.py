@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pretrain_archive.domain import kinds
 from pretrain_archive.domain.run_view import RunView
 
 WIDTH, HEIGHT = 720, 240
@@ -75,11 +74,18 @@ def loss_curve(view: RunView) -> Curve | None:
 
 
 def _read(view: RunView) -> Iterator[Point]:
-    for _, batch in view.all(kinds.MetricsRecorded):
-        for point in batch.points:
-            if point.name in NAMES:
-                value = math.nan if point.value is None else point.value
-                yield Point(attempt=batch.attempt, step=point.step, value=value)
+    # Points are read as stored: a long run has millions, and a model of each costs more than the whole page.
+    for record in view.records:
+        if record.kind == "metrics.recorded":
+            attempt = int(record.payload["attempt"])
+            for point in record.payload["points"]:
+                if point["name"] in NAMES:
+                    value = point.get("value")
+                    yield Point(
+                        attempt=attempt,
+                        step=int(point["step"]),
+                        value=math.nan if value is None else float(value),
+                    )
 
 
 def _effective(points: list[Point]) -> Iterator[Point]:
@@ -87,12 +93,7 @@ def _effective(points: list[Point]) -> Iterator[Point]:
     for point in points:
         owner[point.step] = max(owner.get(point.step, 0), point.attempt)
     for point in sorted(points, key=lambda p: (p.attempt, p.step)):
-        yield Point(
-            attempt=point.attempt,
-            step=point.step,
-            value=point.value,
-            effective=owner[point.step] == point.attempt,
-        )
+        yield point if owner[point.step] == point.attempt else replace(point, effective=False)
 
 
 class _Scale:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pretrain_archive.domain.advice import Advice, advise
+from pretrain_archive.domain.advice import Advice, History, advise
 from pretrain_archive.domain.cost import RunAccount, account
 from pretrain_archive.domain.cost_bins import BINS, MICRO
 from pretrain_archive.domain.diagnosis import diagnose
@@ -72,15 +73,18 @@ class CostPanel:
     causes: tuple[Cause, ...]
     notes: tuple[Text, ...]
     queue_seconds: float
-    gigabyte_days: float
+    gigabyte_days: str
     money: float | None
     looks: tuple[LookLine, ...]
     hints: tuple[HintLine, ...]
     advice: Text
 
 
-def cost_panel(view: RunView) -> CostPanel:
-    """Read the account of a run; sums are those of ``pretrain-archive cost show``."""
+def cost_panel(view: RunView, others: Iterable[History] = ()) -> CostPanel:
+    """Read the account of a run; sums are those of ``pretrain-archive cost show``.
+
+    ``others`` is what the project's other runs tell of failures.
+    """
     found = account(view, as_of=utc_now())
     said = [*found.notes, *(note for one in found.attempts for note in one.notes)]
     notes = tuple(dict.fromkeys(Text(note.text(), note.text("zh")) for note in said))
@@ -91,10 +95,10 @@ def cost_panel(view: RunView) -> CostPanel:
     return CostPanel(
         account=found, devices=tuple(_device(found, device) for device in found.devices), notes=notes,
         causes=tuple(Cause(record=r, attempt=a, bin=b, seconds=us / MICRO) for r, a, b, _, us in causes),
-        queue_seconds=found.queue_us / MICRO, gigabyte_days=stored / 1e9,
+        queue_seconds=found.queue_us / MICRO, gigabyte_days=_amount(stored / 1e9),
         money=known if isinstance(known, float) else None, looks=tuple(_look(look) for look in inspection(view, found)),
         hints=tuple(HintLine(text=Text(h.text(), h.text("zh")), records=h.records[:5]) for h in hints),
-        advice=_advice(advise(view, found)),
+        advice=_advice(advise(view, found, others)),
     )  # fmt: skip
 
 
@@ -140,3 +144,10 @@ def _advice(found: Advice) -> Text:
 def _short(seconds: float) -> str:
     """Seconds with the digits that matter, and never as a power of ten."""
     return f"{seconds:.0f}" if seconds >= 100 else f"{seconds:.3g}"
+
+
+def _amount(value: float) -> str:
+    """An amount with the digits that matter, and never as a power of ten."""
+    if 0 < value < 0.001:
+        return "< 0.001"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

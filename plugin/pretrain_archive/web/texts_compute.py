@@ -12,14 +12,14 @@ COMPUTE: dict[str, tuple[str, str]] = {
     # -- timeline
     "course.title": ("Timeline", "时间线"),
     "course.about": (
-        "{n} entries on one order of time; moments of workers are led to the ledger's clock.",
+        "Entries in one order of time: {n}. Moments of workers are led to the ledger's clock.",
         "共 {n} 项，按同一时间顺序排列；工作节点的时刻已换算到账本的时钟。",
     ),
     "course.thinned": (
         "Entries that lie close together are drawn as one with their number.",
         "相距很近的条目合并为一个，并标出数量。",
     ),
-    "course.break": ("{hours} without an entry, drawn shorter", "{hours}没有条目，已缩短显示"),
+    "course.break": ("{hours} without an entry, drawn shorter.", "{hours} 没有条目，已缩短显示。"),
     "course.list": ("The same as a list ({n})", "以列表显示（{n}）"),
     "course.none": ("Nothing happened yet.", "尚未发生任何事情。"),
     "course.count": ("{n} entries", "{n} 项"),
@@ -54,14 +54,15 @@ COMPUTE: dict[str, tuple[str, str]] = {
     "cost.seconds": ("Device time", "设备时间"),
     "cost.share": ("Share", "占比"),
     "cost.unevidenced": ("of which {time} because nothing was recorded", "其中 {time} 是因为没有任何记录"),
-    "cost.queue": ("Queued without devices: {time}", "未占用设备的排队时间：{time}"),
+    "cost.queue": ("Queued without devices", "未占用设备的排队时间"),
     "cost.causes": ("What brought it about", "由什么引起"),
     "cost.cause": ("{bin}: {time} in attempt {attempt}", "{bin}：第 {attempt} 次尝试中 {time}"),
-    "cost.stored": ("Stored: {amount} gigabyte-days", "存储：{amount} GB·天"),
+    "cost.stored": ("Stored", "存储"),
+    "cost.gigabyte_days": ("{amount} gigabyte-days", "{amount} GB·天"),
     "cost.sent": ("Sent, as the program says", "网络发送（程序自报）"),
     "cost.node_sent": ("Sent by its nodes meanwhile", "期间所在节点的网络发送"),
     "cost.node_received": ("Received by its nodes meanwhile", "期间所在节点的网络接收"),
-    "cost.money": ("Known cost: {amount} {currency}", "已知费用：{amount} {currency}"),
+    "cost.money": ("Known cost", "已知费用"),
     "cost.no_money": (
         "The policy names no price, so no amount is told.",
         "策略没有给出价格，因此不显示金额。",
@@ -97,15 +98,15 @@ COMPUTE: dict[str, tuple[str, str]] = {
     ),
     "advice.bound": (
         (
-            "No failure was seen, so the best interval is not known. More often than every {steps} steps ({seconds} s) cannot "
+            "No failure was seen that checkpoints help against, so the best interval is not known. More often than every {steps} steps ({seconds} s) cannot "
             "be justified; now it is every {now} steps."
         ),
-        "没有出现过故障，因此不知道最佳间隔。比每 {steps} 步（{seconds} 秒）更频繁没有依据；目前为每 {now} 步。",
+        "没有出现过检查点可以弥补的故障，因此不知道最佳间隔。比每 {steps} 步（{seconds} 秒）更频繁没有依据；目前为每 {now} 步。",
     ),
     "advice.best": (
         (
-            "Every {steps} steps ({seconds} s) by Daly 2006, between {low} s and {high} by the 95 % limits of {failures} "
-            "failures; now it is every {now} steps. Expected saving: {saving} of the bare work."
+            "Every {steps} step(s) ({seconds} s) by Daly 2006, between {low} s and {high} by the 95 % limits of {failures} "
+            "failure(s); now it is every {now} step(s). Expected saving: {saving} of the bare work."
         ),
         (
             "按 Daly 2006 为每 {steps} 步（{seconds} 秒）；按 {failures} 次故障的 95% 界限在 {low} 秒与 {high} 之间；"

@@ -55,7 +55,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "run.evidence": ("Evidence by track", "各轨道的证据"),
     "run.verified_fold": ("{n} verified", "{n} 项已核验"),
     "run.no_items": ("Nothing to check here yet.", "此处暂无可核验的内容。"),
-    "run.gates": ("Three gates", "三道关口"),
+    "run.gates": ("Gates", "关口"),
     "run.gate.none": ("not asked yet", "尚未开始"),
     "run.gate.waiting": ("waits for an answer", "等待审批"),
     "run.gate.approve": ("approved", "已批准"),
@@ -64,7 +64,7 @@ RUNS: dict[str, tuple[str, str]] = {
     "run.gate.stale": ("signed for older evidence", "签署的是旧证据"),
     "run.gate.open": ("Open the gate view", "打开关口视图"),
     "run.gate.self": ("self-signed", "自行签署"),
-    "run.timeline": ("Timeline", "时间线"),
+    "run.timeline": ("Records, newest first", "记录（最新在前）"),
     "run.timeline.fold": ("Show {n} more", "再显示 {n} 条"),
     "items.quality.failed": ("documents: {n}; not passed: {names}", "{n} 个文档；未通过：{names}"),
     "about.applied": (

@@ -137,19 +137,21 @@ def test_saves_that_stall_and_saves_that_are_dear() -> None:
     assert "12%" == found["saves_dear"].values["share"]
 
 
-@pytest.mark.parametrize(("hosts", "expected"), [("aab", "a"), ("abc", None), ("ab", None)])
+@pytest.mark.parametrize(
+    ("hosts", "expected"), [("aab", "a"), ("abc", None), ("ab", None), ("aaA", None), ("aaB", "a")]
+)
 def test_restarts_on_one_node(hosts: str, expected: str | None) -> None:
-    """Two of three failures on one node are a hint; failures everywhere are none."""
+    """Two of three failures on one node are a hint; failures everywhere, and a node that did it (capital), are none."""
     told = Told()
     told.open()
     for attempt, host in enumerate(hosts, 1):
         told.launch(attempt, attempt * 100)
         told.add(
-            kinds.AttemptStarted(attempt=attempt, host=host, requested={}, allocated={}),
+            kinds.AttemptStarted(attempt=attempt, host=host.lower(), requested={}, allocated={}),
             attempt * 100,
             attempt,
         )
-        told.end(attempt, attempt * 100 + 10, took=10, state="failed")
+        told.end(attempt, attempt * 100 + 10, took=10, state="failed" if host.islower() else "completed")
 
     found = hints(told).get("one_node")
 
