@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from tests.support.main_line import EVALUATE, POLICY, TRAIN, Line
 
-from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.domain.errors import ArchiveError
 from pretrain_archive.domain.identity import format_time
@@ -136,7 +135,7 @@ class Ground:
     def seen(self) -> list[str]:
         """Marks, processes and pods; the ledger is not asked, since it may be damaged."""
         found = [str(path) for path in self.line.runs_folder.glob(f"*/attempt-*/{MARK}")]
-        found += [f"process {pid}" for n in range(1, 5) for pid in processes_of(self.line.run_uid, n)]
+        found += [f"process {pid}" for pid in processes_of(self.line.run_uid)]
         return [*found, *self.pods()]
 
     def signs(self) -> list[str]:
@@ -224,6 +223,18 @@ EXTRA: dict[str, str] = {}
 def policy_of(target: str) -> LoadedPolicy:
     """The policy that the runs of a target are opened under."""
     return parse_policy(policy_text(target).encode(), name="line.toml")
+
+
+def processes_of(run_uid: str) -> list[str]:
+    """Living processes that carry the run's id in their environment, whatever attempt they say they are."""
+    mark, found = f"PRETRAIN_ARCHIVE_RUN_UID={run_uid}".encode(), []
+    for place in os.scandir("/proc"):
+        try:
+            if place.name.isdigit() and mark in Path(place.path, "environ").read_bytes():
+                found.append(place.name)
+        except OSError:
+            continue
+    return found
 
 
 def cached_probe(monkeypatch: pytest.MonkeyPatch) -> None:
