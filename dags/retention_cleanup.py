@@ -2,6 +2,8 @@
 
 Plan, approval, delete, verify absent, tombstone. Below the policy's limit the policy itself approves; above it
 a person answers under Required Actions. What a candidate, a release, an open run or a hold needs is never touched.
+
+Beside it: jobs on clusters whose DAG run is over or was deleted are ended, and so are their attempts on record.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pretrain_archive_operators.retention import (
     RetentionApprovalOperator,
     RetentionPlanOperator,
 )
+from pretrain_archive_operators.unfollowed_jobs import UnfollowedJobsOperator
 
 PLAN = "{{ ti.xcom_pull(task_ids='plan')['plan_digest'] }}"
 
@@ -33,4 +36,5 @@ with DAG(
     approve = RetentionApprovalOperator(task_id="approve", plan_digest=PLAN, retries=5)
     apply = RetentionApplyOperator(task_id="apply", plan_digest=PLAN, retries=2)
 
+    UnfollowedJobsOperator(task_id="unfollowed_jobs", retries=2)
     plan >> approve >> apply

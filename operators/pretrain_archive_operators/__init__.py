@@ -28,6 +28,7 @@ from pretrain_archive_operators.snapshot_parts import (
     SnapshotPartOperator,
     SnapshotPlanOperator,
 )
+from pretrain_archive_operators.unfollowed_jobs import UnfollowedJobsOperator
 
 __all__ = [
     "ArchiveCloseOperator",
@@ -51,4 +52,5 @@ __all__ = [
     "SnapshotPartOperator",
     "SnapshotPlanOperator",
     "TemporaryCleanOperator",
+    "UnfollowedJobsOperator",
 ]

@@ -222,7 +222,9 @@ def test_closed_run_trains_no_further(cluster: FakeCluster, line: Line) -> None:
     with pytest.raises(AirflowFailException, match="is closed: its job is deleted"):
         task.resume({"news": "visit", "trigger": trigger.serialize()[1]})
     cluster.wait(lambda: not cluster.list("pods", NAMESPACE) and not cluster.list("jobs", NAMESPACE))
-    TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)
+    clean = TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)
+    with pytest.raises(AirflowFailException, match="no recorded end"):  # a closed run takes none: the data stays
+        clean.execute(task.context())
 
 
 @pytest.mark.requirement("R086", "R188")
