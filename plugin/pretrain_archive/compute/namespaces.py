@@ -1,12 +1,13 @@
 """A small network of its own for a recovery drill: one namespace per node, all on one switch, links that can be cut.
 
 Linux and root only (ip(8), nsenter(1)). Every address and device is inside namespaces that this module makes: nothing
-of the machine's own network is touched. A namespace carries the process id of its maker in its name, so that what a
-killed drill left behind is found and removed by the next one.
+of the machine's own network is touched. A namespace carries the process id of its maker and the number of its network
+in its name, so that drills at the same time do not meet, and what a killed one left is removed by the next.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -22,7 +23,8 @@ PREFIX = "padrill"
 PLACES = Path("/var/run/netns")
 INTERFACE = "node"
 SECONDS = 10.0
-_NAME = re.compile(rf"{PREFIX}-(?P<pid>[0-9]+)-(?:[0-9]+|switch)")
+_NAME = re.compile(rf"{PREFIX}-(?P<pid>[0-9]+)-[0-9]+-(?:[0-9]+|switch|try)")
+_NUMBERS = itertools.count()
 
 
 class NoNamespacesError(ArchiveError):
@@ -35,7 +37,7 @@ class Network:
     """As a context: ``nodes`` namespaces with an interface ``node`` each, joined by a bridge in another one."""
 
     def __init__(self, nodes: int) -> None:
-        base = f"{PREFIX}-{os.getpid()}"
+        base = f"{PREFIX}-{os.getpid()}-{next(_NUMBERS)}"
         self.names = tuple(f"{base}-{number}" for number in range(nodes))
         self.switch = f"{base}-switch"
 
@@ -50,7 +52,7 @@ class Network:
         remove_stale()
         try:
             self._make()
-        except ArchiveError:
+        except BaseException:  # also a task that is asked to end meanwhile
             self.close()
             raise
         return self
@@ -64,24 +66,10 @@ class Network:
         _ip("-n", self.switch, "link", "add", "name", "bridge", "type", "bridge")
         _ip("-n", self.switch, "link", "set", "bridge", "up")
         for number, name in enumerate(self.names):
-            port = f"port{number}"
-            _ip(
-                "-n",
-                self.switch,
-                "link",
-                "add",
-                "name",
-                port,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                INTERFACE,
-                "netns",
-                name,
-            )
-            _ip("-n", self.switch, "link", "set", port, "master", "bridge")
-            _ip("-n", self.switch, "link", "set", port, "up")
+            port, switch = f"port{number}", ("-n", self.switch, "link")
+            _ip(*switch, "add", "name", port, "type", "veth", "peer", "name", INTERFACE, "netns", name)
+            _ip(*switch, "set", port, "master", "bridge")
+            _ip(*switch, "set", port, "up")
             _ip("-n", name, "addr", "add", f"{self.address(number)}/24", "dev", INTERFACE)
             _ip("-n", name, "link", "set", INTERFACE, "up")
             _ip("-n", name, "link", "set", "lo", "up")
@@ -108,7 +96,7 @@ def unavailable() -> str:
         return "no network namespaces here: only root may make them"
     if missing := [tool for tool in ("ip", "nsenter") if shutil.which(tool) is None]:
         return f"no network namespaces here: {', '.join(missing)} is not installed"
-    probe = f"{PREFIX}-{os.getpid()}-0"
+    probe = f"{PREFIX}-{os.getpid()}-{next(_NUMBERS)}-try"
     try:
         _ip("netns", "add", probe)
         _ip("-n", probe, "link", "add", "name", "a", "type", "veth", "peer", "name", "b")

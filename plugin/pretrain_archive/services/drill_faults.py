@@ -15,6 +15,7 @@ from pretrain_archive.compute.leftovers import processes_of
 from pretrain_archive.compute.namespaces import Network
 from pretrain_archive.compute.wrapper import descendants, send
 from pretrain_archive.domain.identity import utc_now
+from pretrain_archive.storage.regular import NotRegularError
 
 if TYPE_CHECKING:
     from pretrain_archive.compute.kubernetes.api import ClusterApi
@@ -71,7 +72,11 @@ class Saboteur:
     def _run(self) -> None:
         place = Place()
         while not self._over.is_set():
-            lines, place = read_lines(self.events, place)
+            try:
+                lines, place = read_lines(self.events, place)
+            except (NotRegularError, OSError) as error:
+                self.problem = f"the job's events cannot be followed: {error}"
+                return
             told = (line.data for line in lines if line.data and line.data.get("event") == "metric")
             steps = [step_of(data.get("step")) for data in told]
             reached = max((step for step in steps if step is not None), default=0)

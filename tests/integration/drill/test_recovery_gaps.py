@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.main_line import Line
 
+from pretrain_archive.compute.leftovers import processes_of
+from pretrain_archive.compute.wrapper import send
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.policy import load_policy
 from pretrain_archive.services import drilling
@@ -21,7 +24,7 @@ POLICIES = Path(__file__).parents[3] / "dags" / "policies"
 
 
 def drilled(
-    folder: Path, flaw: str, *, review: bool = False, **plan: Any
+    folder: Path, flaw: str, *, review: bool = False, strike: drilling.Strike | None = None, **plan: Any
 ) -> tuple[Line, kinds.DrillFiled]:  # fmt: skip
     """A drill of the light workers with a flaw."""
     program = folder / "light"
@@ -33,7 +36,7 @@ def drilled(
     line = Line(folder=folder, policy=load_policy(POLICIES, "drill"))
     bench = Bench(store=line.store, policies=lambda _: line.policy, runs_folder=line.runs_folder)
     asked = drilling.Plan(
-        **({"inject": "worker_exit", "program": program, "steps": 60, "patience": 0} | plan)
+        **({"inject": "worker_exit", "program": program, "steps": 50, "patience": 0} | plan)
     )
 
     def answer(run_uid: str) -> None:
@@ -42,7 +45,7 @@ def drilled(
         assert outcome.decision is not None, outcome.refusal
 
     line.run_uid, filed = drilling.drill(
-        line.ledger, line.caller("drill"), bench, asked, review=answer if review else None
+        line.ledger, line.caller("drill"), bench, asked, review=answer if review else None, strike=strike
     )
     return line, filed
 
@@ -57,6 +60,22 @@ def test_light_workers_without_a_flaw_pass(tmp_path: Path) -> None:
     _, filed = drilled(tmp_path, "")
 
     assert dict.fromkeys(drilling.NAMES, "verified") == verdicts(filed), filed.checks
+
+
+@pytest.mark.requirement("R234")
+def test_a_fault_by_other_means(tmp_path: Path) -> None:
+    """What a cluster's own tools can do is done by whoever calls the drill; the words are filed as they are."""
+
+    def lose(plan: drilling.Plan, run_uid: str, attempt: int) -> str:
+        for pid, start in processes_of(run_uid, attempt).items():
+            if b"DRILL_NODE=1" in Path(f"/proc/{pid}/environ").read_bytes():
+                send(pid, start, signal.SIGKILL)
+        return f"node {plan.node} vanished with its workers"
+
+    _, filed = drilled(tmp_path, "", strike=lose, inject="node_lost")
+
+    assert dict.fromkeys(drilling.NAMES, "verified") == verdicts(filed), filed.checks
+    assert filed.detail.startswith("node 1 vanished with its workers at step")
 
 
 @pytest.mark.requirement("R234", "R235")
@@ -104,7 +123,7 @@ def test_a_job_that_is_over_before_the_fault_proves_nothing(tmp_path: Path) -> N
     assert (False, 0, 1) == (filed.passed, filed.attempt, line.view().attempts)
 
 
-FROZEN = {"inject": "worker_frozen", "node": 0, "workers": 1, "no_progress_minutes": 0.15}
+FROZEN = {"inject": "worker_frozen", "node": 0, "workers": 1, "no_progress_minutes": 0.06}
 """The first worker hangs, and the whole job with it: only the stop rule can tell."""
 
 
