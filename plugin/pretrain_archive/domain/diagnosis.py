@@ -178,10 +178,12 @@ def _reads(view: RunView, account: RunAccount) -> Iterator[Hint]:
         if point.get("name") == "data_read_seconds" and point.get("step") and point.get("value") is not None
     ]
     share = sum(seconds for _, seconds in reads) * MICRO / worked
-    slow = bool(reads) and share >= READING
-    read = f"{min(1.0, share):.0%}" if reads else "unrecorded_part"
+    if not reads:
+        yield Hint(code="low_use_unread", values={"busy": f"{busy[0]:.0%}"}, records=())
+        return
     yield Hint(
-        code="slow_reads" if slow else "low_use", values={"busy": f"{busy[0]:.0%}", "read": read},
+        code="slow_reads" if share >= READING else "low_use",
+        values={"busy": f"{busy[0]:.0%}", "read": f"{min(1.0, share):.0%}"},
         records=tuple(dict.fromkeys(record for record, _ in reads))[:20],
     )  # fmt: skip
 

@@ -18,6 +18,10 @@ HINTS: dict[str, tuple[str, str]] = {
         ),
         "设备忙碌时间占 {busy}。读取占步骤时间的 {read}，原因在别处，或未被记录。",
     ),
+    "low_use_unread": (
+        "Devices were busy {busy} of the time. How long reading took is unrecorded, and so is the reason.",
+        "设备忙碌时间占 {busy}。读取所用的时间未记录，原因也未记录。",
+    ),
     "out_of_memory": (
         (
             "Attempt {attempt} ended out of memory. The configuration says {settings}. Both drive the need for memory; "
@@ -92,7 +96,6 @@ REASONS: dict[str, tuple[str, str]] = {
 
 WORDS: dict[str, tuple[str, str]] = {
     "no_settings": ("nothing about batch or sequence length", "没有批大小或序列长度"),
-    "unrecorded_part": ("an unrecorded part", "未记录的部分"),
     "no_attempt": ("no attempt was launched", "尚未启动任何尝试"),
     "attempt": ("attempt {attempt}: {state}", "第 {attempt} 次尝试：{state}"),
     "busy_accelerators": ("{share} of the accelerators", "加速器的 {share}"),

@@ -15,10 +15,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse, Response
 
 from pretrain_archive.domain import kinds, merkle
+from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.run_view import ALL_GATES, RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.services.costing import history
 from pretrain_archive.web import changes
+from pretrain_archive.web.curve import loss_curve
 from pretrain_archive.web.errors import add_handlers, error_page
 from pretrain_archive.web.headers import SecurityHeaders
 from pretrain_archive.web.login import UserDep, may_answer, may_edit, may_read, readable
@@ -28,6 +30,7 @@ from pretrain_archive.web.read_gate import gate_page
 from pretrain_archive.web.read_run import run_page
 from pretrain_archive.web.read_runs import STATES, runs_page
 from pretrain_archive.web.read_timeline import course
+from pretrain_archive.web.remembered import Remembered
 from pretrain_archive.web.render import STATIC, Links, label, page, static_file
 from pretrain_archive.web.sources import Configured, KnownDags, Sources, opened_record, whole_run
 from pretrain_archive.web.texts import Text, say
@@ -136,7 +139,11 @@ def _gate_of_task(ledger: Ledger, run_uid: str, task_id: str) -> str | None:
 def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
     """One run: the decision, its evidence, its gates, what happened."""
     ledger = sources.ledger()
-    shown = run_page(ledger, view)
+    drawn: Remembered[Any] = request.app.state.drawn
+    newest = (view.run_uid, view.records[-1].record_id)
+    shown = run_page(ledger, view, curve=lambda run: drawn.of(("curve", newest), lambda: loss_curve(run)))
+    others = history(ledger, shown.opened.project, without=view.run_uid)
+    hour = utc_now()[: len("2026-11-29T10")]  # stored bytes cost more every day
     same = ledger.runs(RunQuery(dag_ids=(shown.opened.dag_id,), dag_run_id=shown.opened.dag_run_id, limit=20))
     objective = shown.opened.purpose.objective if shown.opened.purpose else view.run_uid
     return page(
@@ -144,8 +151,8 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
         "run.html",
         title=Text(objective, objective),
         run=shown,
-        course=course(view),
-        cost=cost_panel(view, [history(ledger, shown.opened.project, without=view.run_uid)]),
+        course=drawn.of(("course", newest), lambda: course(view)),
+        cost=drawn.of(("cost", newest, hour, others), lambda: cost_panel(view, [others])),
         others=[row for row in same if row.run_uid != view.run_uid],
     )
 
@@ -266,6 +273,7 @@ def create_app(sources: Sources | None = None) -> FastAPI:
     app = FastAPI(title="Pretrain archive", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.sources = sources or Configured()
     app.state.known = KnownDags()
+    app.state.drawn = Remembered(most=64)
     app.include_router(router)
     add_handlers(app)
     app.add_middleware(SecurityHeaders)

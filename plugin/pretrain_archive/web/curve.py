@@ -159,7 +159,7 @@ def _columns(scale: _Scale, points: Iterable[Point]) -> Iterator[tuple[float, li
             yield x, values
             values = []
         column, x = int(at), at
-        values = [*values, point.value]
+        values.append(point.value)
     if values:
         yield x, values
 

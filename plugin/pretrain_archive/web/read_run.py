@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
@@ -67,8 +67,10 @@ class RunPage:
     changes: tuple[tuple[Record, kinds.ChangeRecorded], ...] = ()
 
 
-def run_page(ledger: Ledger, view: RunView) -> RunPage:
-    """Read a run; raises ``ValueError`` where it was never opened."""
+def run_page(
+    ledger: Ledger, view: RunView, *, curve: Callable[[RunView], Curve | None] = loss_curve
+) -> RunPage:
+    """Read a run; raises ``ValueError`` where it was never opened. ``curve`` draws its loss."""
     found = view.last(kinds.RunOpened)
     if found is None:
         raise ValueError(f"run {view.run_uid} was never opened")
@@ -91,7 +93,7 @@ def run_page(ledger: Ledger, view: RunView) -> RunPage:
         gates=gates,
         failure=failure if view.state == "failed" else None,
         attempts=tuple(_attempts(view)),
-        curve=loss_curve(view),
+        curve=curve(view),
         timeline=tuple(_timeline(view)),
         packages=tuple(reversed(list(view.all(kinds.PackageWritten)))),
         people=(("submitter", opened.submitter or ""), *opened.people.items()),
