@@ -25,7 +25,10 @@ NOT_SIGNED_YET = "no signed checkpoint covers the prepare decision yet"
 NOT_COVERED_YET = "no signed checkpoint covers what the exploration rests on yet"
 """The same for an exploration, which rests on no decision."""
 
-PASSING = frozenset({NOT_SIGNED_YET, NOT_COVERED_YET})
+NEVER_SEALED_YET = "no anchor holds a checkpoint of this ledger yet"
+"""The same for the first minute of a ledger; a launch does not publish the first checkpoint itself."""
+
+PASSING = frozenset({NOT_SIGNED_YET, NOT_COVERED_YET, NEVER_SEALED_YET})
 """Reasons that pass by themselves: a launch waits for the signer and asks again."""
 
 UNRECORDED = "snapshot, split, configuration or environment is unrecorded"
@@ -143,8 +146,11 @@ def anchor_faults(ledger: Ledger) -> list[str]:
     token of this attempt is unused looks exactly like the ledger before the launch, and only an anchor knows better.
     """
     found = ledger.attest()
-    if not found.configured or len(found.silent) < len(found.configured) or not found.sealed:
+    if not found.configured or len(found.silent) < len(found.configured):
         return []
+    if not found.sealed:
+        # The database says that it was never sealed. So it would if its checkpoints were deleted with the anchors.
+        return [NEVER_SEALED_YET]
     names = ", ".join(found.silent)
     return [f"no anchor is in reach and holds a checkpoint ({names}): the database may be an old copy"]
 

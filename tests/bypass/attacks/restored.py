@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.bypass.ground import Ground, Try
 from pretrain_archive.domain.kinds import AttemptEnded
 from pretrain_archive.ledger.anchors import FileAnchor
 from pretrain_archive.ledger.factory import open_ledger
+from pretrain_archive.services import launch_permission
 
 
 def _copy(ground: Ground) -> Path:
@@ -127,7 +129,17 @@ def _two(silent: Callable[[Ground], object]) -> Callable[[Ground], object]:
     return act
 
 
+def _unsealed(ground: Ground) -> None:
+    """The anchors are gone, and the owner of the database deletes its checkpoints: as if nothing was ever sealed."""
+    _folder_gone(ground)
+    with sqlite3.connect(ground.line.folder / "ledger.db") as connection:
+        connection.execute("DROP TRIGGER pretrain_archive_checkpoint_no_delete")
+        connection.execute("DELETE FROM pretrain_archive_checkpoint")
+    ground.monkeypatch.setattr(launch_permission, "SIGNER_SECONDS", 0.0)
+
+
 SILENT = "no anchor is in reach and holds a checkpoint"
+UNSEALED = "no anchor holds a checkpoint of this ledger yet"
 TRIES = [
     Try("before the sign-off", "asked", _back(_sign)),
     Try("before the question", "data", _back(_sign)),
@@ -147,6 +159,9 @@ TRIES = [
     Try("anchor a link to nowhere", "signed", _back(_launched, anchors=_dangling, words=SILENT)),
     Try("rejected, anchor file gone", "signed", _back(_reject, anchors=_gone, words=SILENT)),
     Try("rejected, anchor folder gone", "signed", _back(_reject, anchors=_folder_gone, words=SILENT)),
+    Try("anchor folder gone, checkpoints deleted", "signed", _back(_launched, anchors=_unsealed, words=UNSEALED)),
+    Try("rejected, anchor folder gone, checkpoints deleted", "signed",
+        _back(_reject, anchors=_unsealed, words=UNSEALED)),
     Try("anchor gone, by a worker without the key", "signed",
         _back(_launched, anchors=_gone, words=SILENT, key=False)),
     Try("one of two anchors gone", "signed", _back(_launched, anchors=_two(_gone), words="The database holds")),
