@@ -34,9 +34,8 @@ TRAINER = Path(__file__).resolve().parents[1] / "docker" / "trainer"
 CONFIGURATION = json.loads((TRAINER / "demo.json").read_text())
 CHECKPOINT_EVERY = CONFIGURATION.pop("checkpoint_every")
 RUN_UID = "{{ ti.xcom_pull(task_ids='open_run')['run_uid'] }}"
-REVIEW_UID = (
-    "{{ (ti.xcom_pull(task_ids='open_run') or {}).get('run_uid', '') }}"  # also asked where no run was opened
-)
+# A review is also reached where no run was opened.
+REVIEW_UID = "{{ (ti.xcom_pull(task_ids='open_run') or {}).get('run_uid', '') }}"
 GATE_RETRIES = 5  # an answer that Airflow loses fails the try; the gate is then asked again
 
 
@@ -64,6 +63,11 @@ RESOURCES, CHECKPOINTS = "Resources · 资源", "Checkpoints · 检查点"
 STOP, PEOPLE = "Stop conditions · 停止条件", "People · 人员"
 ACCEPTANCE, RELEASE = "Acceptance · 验收", "Intended use · 用途与发布"
 
+TYPES = {
+    "pre-training": "预训练", "continued pre-training": "继续预训练", "fine-tuning": "微调", "alignment": "对齐",
+    "evaluation": "评估",
+}  # fmt: skip
+
 PARAMS = {
     "project": text(
         "Project · 项目",
@@ -82,14 +86,8 @@ PARAMS = {
         "pre-training",
         type="string",
         title="Training type · 训练类型",
-        enum=["pre-training", "continued pre-training", "fine-tuning", "alignment", "evaluation"],
-        values_display={
-            "pre-training": "pre-training · 预训练",
-            "continued pre-training": "continued pre-training · 继续预训练",
-            "fine-tuning": "fine-tuning · 微调",
-            "alignment": "alignment · 对齐",
-            "evaluation": "evaluation · 评估",
-        },
+        enum=list(TYPES),
+        values_display={name: f"{name} · {chinese}" for name, chinese in TYPES.items()},
     ),
     "source": text(
         "Data source · 数据来源",
@@ -246,11 +244,11 @@ PARAMS = {
 }
 
 
-def review(task_id: str, name: str) -> GateApprovalOperator:
+def review(task_id: str, name: str, *, last: bool = False) -> GateApprovalOperator:
     """A review of a launch that did not complete; skipped where it did."""
     return GateApprovalOperator(
         task_id=task_id, run_uid=REVIEW_UID, gate="review", retries=GATE_RETRIES, trigger_rule="one_failed",
-        task_display_name=name,
+        task_display_name=name, last=last,
     )  # fmt: skip
 
 
@@ -263,9 +261,7 @@ with DAG(
     dag_id="pretraining_reference",
     description="From data to a signed, self-verifying package of one pre-training run",
     schedule=None,
-    catchup=False,
     params=PARAMS,
-    render_template_as_native_obj=False,
     max_active_runs=16,
     default_args={"retry_delay": timedelta(seconds=15)},
     tags=["pretrain-archive"],
@@ -285,7 +281,7 @@ with DAG(
     gpu_resume = resumed("gpu_resume", "Resumed launch · 恢复启动")
     second_review = review("second_review", "Second review · 第二次复审")
     gpu_resume_again = resumed("gpu_resume_again", "Second resumed launch · 第二次恢复启动")
-    last_review = review("last_review", "Last review · 最后一次复审")
+    last_review = review("last_review", "Last review · 最后一次复审", last=True)
     register_checkpoints = CheckpointRegisterOperator(
         task_id="register_checkpoints", run_uid=RUN_UID, retries=1, trigger_rule="one_success"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pretrain_archive.domain.policy import LoadedPolicy
     from pretrain_archive.gates.answers import Outcome
     from pretrain_archive.gates.asking import Ask
+
+RESUME = "resume"
+LAST = "No launch follows this review: **resume is not offered here**. · 此复审之后不再有启动：**此处不提供“恢复”选项**。"
 
 
 def known_users() -> frozenset[str] | None:
@@ -56,17 +60,19 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
     write its package and skip them. An exploration has no prepare decision: that gate asks nobody.
 
     :param run_uid: the run; :param gate: ``prepare``, ``review``, ``run`` or ``close``.
+    :param last: a review that no launch follows: it does not offer, and does not take, *resume*.
     """
 
     template_fields = ("run_uid",)
     operator_extra_links = (GateLink(), DossierLink())
 
-    def __init__(self, *, run_uid: str, gate: str, **kwargs: Any) -> None:
+    def __init__(self, *, run_uid: str, gate: str, last: bool = False, **kwargs: Any) -> None:
         if gate not in ALL_GATES:
             raise ValueError(f"gate must be one of {', '.join(ALL_GATES)}, got {gate!r}")
         super().__init__(subject=f"{gate} gate", **kwargs)
         self.run_uid = run_uid
         self.gate = gate
+        self.last = last
 
     def execute(self, context: Context) -> Any:
         """Put the question and wait without holding a worker."""
@@ -175,11 +181,21 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
 
     def _show(self, asked: Ask) -> None:
         """Set what ``ApprovalOperator.execute`` sends to Airflow."""
-        self.subject, self.body = asked.form.subject, asked.form.body
+        fields, body = asked.form.fields, asked.form.body
+        if self.last and "outcome" in fields:
+            fields, body = self._without_resume(fields), f"{body}\n\n{LAST}"
+        self.subject, self.body = asked.form.subject, body
         self.options = list(asked.form.options)
-        self.params = form_params(asked.form.fields)
+        self.params = form_params(fields)
         self.assigned_users = [{"id": user_id, "name": name} for name, user_id in asked.people]
         self.response_timeout = timedelta(seconds=asked.deadline_seconds)
+
+    def _without_resume(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """The form of a review that no launch follows."""
+        choice = fields["outcome"]
+        names = [name for name in choice["enum"] if name != RESUME]
+        shown = {name: text for name, text in choice["values_display"].items() if name != RESUME}
+        return fields | {"outcome": choice | {"enum": names, "values_display": shown}}
 
     def _take(self, context: Context, event: dict[str, Any]) -> Outcome:
         """Judge what came back; what Airflow lost or garbled is an answer that does not count."""
@@ -190,6 +206,8 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
             self.log.warning("Airflow could not take the answer: %s", event["error"])
         name, anonymous = authentication()
         answer = read_answer(event, authentication=name, anonymous=anonymous)
+        if self.last and answer.values.get("outcome") == RESUME:  # never offered: as if none had been chosen
+            answer = replace(answer, values={**answer.values, "outcome": None})
         return take(
             self.ledger,
             self.caller(context),

@@ -279,6 +279,23 @@ def test_review_resumes(run):
     assert "open" == run.view().state
 
 
+def test_last_review_takes_no_resume(run):
+    """A review that no launch follows neither offers to resume nor takes it, whoever sends it."""
+    operator, ctx = stopped(run)
+    operator.last = True
+    shown, _ = parked(operator, operator.execute, ctx)
+    assert [None, "resume_changed", "stop"] == shown["params"]["outcome"]["schema"]["enum"]
+    assert {"resume_changed", "stop"} == set(shown["params"]["outcome"]["schema"]["values_display"])
+    assert "resume is not offered here" in shown["body"]
+    digest = shown["params"]["dossier_digest"]["value"]
+
+    parked(operator, operator.execute_complete, ctx, event(digest, outcome="resume"))
+
+    assert "an outcome is required" in run.view().latest(kinds.GateRefused).detail
+    assert run.view().decision("review") is None
+    assert "stop" == operator.execute_complete(ctx, event(digest, outcome="stop"))["outcome"]
+
+
 @pytest.mark.parametrize(("outcome", "closed"), [("stop", "stopped"), ("resume_changed", "superseded")])
 def test_review_ends_the_run(run, outcome, closed):
     """The other outcomes close the run, write its package and skip what comes after; a repeated try does so once."""
