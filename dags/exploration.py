@@ -117,8 +117,8 @@ with DAG(
     tags=["pretrain-archive", "exploration"],
     doc_md=__doc__,
 ) as dag:
-    open_run = OpenRunOperator(task_id="open_run")
-    register_source = RegisterSourceOperator(task_id="register_source", run_uid=RUN_UID)
+    open_run = OpenRunOperator(task_id="open_run", retries=2)
+    register_source = RegisterSourceOperator(task_id="register_source", run_uid=RUN_UID, retries=2)
     snapshot = DataSnapshotOperator(task_id="snapshot", run_uid=RUN_UID, retries=2)
     process = DataProcessOperator(task_id="process", run_uid=RUN_UID, retries=2)
     gpu_launch = GpuLaunchOperator(task_id="gpu_launch", run_uid=RUN_UID, retries=1)
@@ -129,7 +129,9 @@ with DAG(
     archive_close = ArchiveCloseOperator(
         task_id="archive_close", run_uid=RUN_UID, trigger_rule="all_done", retries=1
     )
-    clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
+    clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID, retries=2).as_teardown(
+        setups=open_run
+    )
 
     open_run >> register_source >> snapshot >> process >> gpu_launch >> register_checkpoints >> archive_close
     archive_close >> clean_up

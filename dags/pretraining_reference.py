@@ -263,7 +263,7 @@ with DAG(
     schedule=None,
     params=PARAMS,
     max_active_runs=16,
-    default_args={"retry_delay": timedelta(seconds=15)},
+    default_args={"retries": 2, "retry_delay": timedelta(seconds=15)},
     tags=["pretrain-archive"],
     doc_md=__doc__,
 ) as dag:

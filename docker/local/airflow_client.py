@@ -175,10 +175,16 @@ class AirflowClient:
             if state in states:
                 return state
             if self.run_state(dag_id, run_id) in FINISHED:
-                raise AirflowFailedError(f"the run ended, task {task_id} is {state}")
+                why = self.failures(dag_id, run_id)
+                raise AirflowFailedError(f"the run ended, task {task_id} is {state}: {why}")
             return None
 
         return wait_for(f"task {task_id} to be {' or '.join(sorted(states))}", look, timeout=timeout)
+
+    def failures(self, dag_id: str, run_id: str) -> str:
+        """The failed tasks of a run, each with the end of its log."""
+        failed = [n for n, s in self.task_states(dag_id, run_id).items() if s == "failed" and "[" not in n]
+        return "\n".join(f"{name}:\n{self.task_log_tail(dag_id, run_id, name, lines=12)}" for name in failed)
 
     def task_path(self, dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> str:
         """The REST path of a task instance; with the map index where the API wants it (-1: unmapped)."""
@@ -221,7 +227,8 @@ class AirflowClient:
                 if instance["state"] == "awaiting_input" and task_id in {None, instance["task_id"]}:
                     return instance
             if self.run_state(dag_id, run_id) in FINISHED:
-                raise AirflowFailedError(f"the run ended before {task_id or 'a gate'} asked")
+                why = self.failures(dag_id, run_id)
+                raise AirflowFailedError(f"the run ended before {task_id or 'a gate'} asked: {why}")
             return None
 
         waiting = wait_for(f"a question of {task_id or 'a gate'}", look, timeout=timeout)

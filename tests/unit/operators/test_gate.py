@@ -286,7 +286,7 @@ def test_last_review_takes_no_resume(run):
     shown, _ = parked(operator, operator.execute, ctx)
     assert [None, "resume_changed", "stop"] == shown["params"]["outcome"]["schema"]["enum"]
     assert {"resume_changed", "stop"} == set(shown["params"]["outcome"]["schema"]["values_display"])
-    assert "resume is not offered here" in shown["body"]
+    assert "resume is not offered" in shown["body"]
     digest = shown["params"]["dossier_digest"]["value"]
 
     parked(operator, operator.execute_complete, ctx, event(digest, outcome="resume"))
