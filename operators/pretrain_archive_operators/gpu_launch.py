@@ -202,10 +202,12 @@ class GpuLaunchOperator(ResumableJobMixin, RunOperator):
         )
 
     def _not_completed(self, context: Context, ended: AttemptEnded, run_uid: str) -> Exception:
-        """A stop rule ends the run for a person to look at; anything else may be tried again."""
+        """What a person has to look at ends the run; anything else may be tried again."""
+        from pretrain_archive.services.launch_follow import may_try_again  # noqa: PLC0415 (heavy)
+
         text = f"attempt {ended.attempt} {ended.state} at step {ended.last_step}: {ended.reason}"
         ti = context["ti"]
-        if ended.state != "stopped" and ti.try_number <= (ti.max_tries or 0):
+        if may_try_again(ended) and ti.try_number <= (ti.max_tries or 0):
             return AirflowException(text)
         error = ArchiveError(
             text, hint="Read the log and the run's page; a retry resumes from the last checkpoint."

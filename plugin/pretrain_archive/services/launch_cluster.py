@@ -126,6 +126,13 @@ def check_cluster(bench: Bench, cluster: Kubernetes, view: RunView) -> None:
     api.list(cluster.object_kind, cluster.namespace, labels=f"{RUN_LABEL}={label_value(view.run_uid)}")
 
 
+def require_buildable(cluster: Kubernetes, spec: JobSpec) -> None:
+    """Refuse what no job can be made of before a token is used; ``InputError`` names the field of the policy."""
+    from pretrain_archive.compute.kubernetes.manifest import build_objects  # noqa: PLC0415 (heavy)
+
+    build_objects(spec, cluster, token_digest=f"sha256:{0:064x}")
+
+
 def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:
     """Refuse data that the pods would not find: a document that lies outside the shared volume."""
     root = Path(cluster.mount_path).resolve()

@@ -32,6 +32,15 @@ SOON = 2
 """As many visits as make the pause before the next one short."""
 
 
+LASTING = frozenset({"oom", "image", "unschedulable"})
+"""Classes of ends that the same launch would have again: something has to be mended first."""
+
+
+def may_try_again(ended: AttemptEnded) -> bool:
+    """Whether the next try of the task may launch the next attempt by itself."""
+    return ended.state != "stopped" and ended.exit_class not in LASTING
+
+
 def on_cluster(ledger: Ledger, caller: Caller, run_uid: str) -> bool:
     """Whether the policy that was recorded with the run launches on a cluster."""
     return cluster_of(policy_of(run_of(ledger, caller, run_uid))) is not None

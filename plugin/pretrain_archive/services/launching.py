@@ -26,6 +26,7 @@ from pretrain_archive.services.launch_cluster import (
     close_uncreated,
     cluster_launch,
     open_job,
+    require_buildable,
     require_data_shared,
 )
 from pretrain_archive.services.launch_permission import refuse_repetition, require_allowed, take_permit
@@ -141,6 +142,7 @@ def _start(
         places = {"the checkpoint folder": spec.checkpoint_folder}
         places |= {"the program's folder": spec.program_folder} if spec.program_folder else {}
         require_shared(cluster, places)
+        require_buildable(cluster, spec)
     if resume:
         caller.say(f"attempt {permit.attempt} resumes from the verified checkpoint of step {resume[1]}")
     if asked_to_end():

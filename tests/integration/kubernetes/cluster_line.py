@@ -31,13 +31,22 @@ CONNECTION = "test_cluster"
 IMAGE = "registry.example/trainer@sha256:" + "ab" * 32
 
 
+def inline(value: Any) -> str:
+    """A value in TOML on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)} = {inline(part)}" for name, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(inline, value)) + "]"
+    return json.dumps(value)
+
+
 def section(mount: Path, **changes: Any) -> str:
     """The policy's section of a cluster whose volume is ``mount``."""
     values = {
         "connection": CONNECTION, "namespace": NAMESPACE, "image": IMAGE, "claim": "shared", "mount_path": str(mount),
         "python": sys.executable,
     } | changes  # fmt: skip
-    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    lines = [f"{name} = {inline(value)}" for name, value in values.items()]
     return "\n".join(['[compute]\ntarget = "kubernetes"\n[compute.kubernetes]', *lines, ""])
 
 

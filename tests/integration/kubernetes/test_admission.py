@@ -47,7 +47,7 @@ def webhooked(run: Run, change: Callable[[Any], None]) -> Any:
 def test_a_job_that_the_cluster_does_not_keep_back(
     run: Run, by_hand: FakeCluster, change: Callable[[Any], None], named: str
 ) -> None:
-    """Admission frees or changes what is created: it is deleted with its pods, no job is on record, the end says why."""
+    """Admission frees or changes what is created: it is deleted with its pods, nothing is on record, why is said."""
     launch = run.launch(api=webhooked(run, change))
     with pytest.raises(RefusedError, match=named):
         launch.create()

@@ -42,7 +42,7 @@ def in_background(launch: KubernetesLaunch) -> Callable[[], AttemptEnded]:
 def some_steps(run: Run, cluster: FakeCluster) -> None:
     """Wait until the program wrote some steps."""
     events = run.spec().work_folder / "events.jsonl"
-    cluster.wait(lambda: events.exists() and events.stat().st_size > 3000)
+    cluster.wait(lambda: events.exists() and events.read_bytes().count(b'"train_loss"') > 12, 60)
 
 
 def nothing_left(run: Run, cluster: FakeCluster) -> None:

@@ -168,7 +168,7 @@ class KubernetesApi:
             if answer.absent:
                 return found
             page = self._object(call, answer)
-            found += [dict(item) for item in page.get("items") or ()]
+            found += [self._checked(call, item) for item in page.get("items") or ()]
             mark = str((page.get("metadata") or {}).get("continue") or "")
             if not mark:
                 return found
@@ -265,7 +265,11 @@ class KubernetesApi:
             found = json.loads(answer.data)
         except ValueError:
             found = None
-        if not isinstance(found, dict):
+        return self._checked(call, found)
+
+    def _checked(self, call: Call, found: Any) -> Object:
+        """An object has metadata; anything else comes from something that is no API server."""
+        if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
             raise ClusterUnavailableError(
                 f"{self._host} answered {call.text} with something that is no object of Kubernetes.",
                 hint="Check that the address of the connection is that of a Kubernetes API server.",
@@ -283,7 +287,7 @@ def _pause(answer: Answer, tries: int) -> float:
     except ValueError:
         asked = 0.0
     grown = min(8.0, 0.2 * 2.0 ** min(tries, 6))
-    return float(min(10.0, asked) or grown) * random.uniform(0.75, 1.25)  # noqa: S311 (no secret)
+    return float(min(10.0, max(0.0, asked)) or grown) * random.uniform(0.75, 1.25)  # noqa: S311 (no secret)
 
 
 def _bytes(data: Any) -> bytes:

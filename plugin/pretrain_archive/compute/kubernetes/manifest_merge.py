@@ -59,6 +59,7 @@ def merge_template(
             raise _refused(f"spec.{name}", spec[name], why)
     for kind in ("initContainers", "containers"):
         _check_containers(spec, kind, container, allowed)
+    _check_shape(own, template)
     devices = _devices(own, container)
     merged: dict[str, Any] = merge(own, template)
     if _devices(merged, container) != devices:
@@ -84,8 +85,26 @@ def _merge_lists(left: Sequence[Any], right: Sequence[Any], key: str) -> list[An
         return copy.deepcopy([*left, *(item for item in right if item not in left)])
     merged: dict[Any, Any] = {}
     for item in items:
-        merged[item[key]] = merge(merged[item[key]], item) if item[key] in merged else copy.deepcopy(item)
+        name = str(item[key])
+        merged[name] = merge(merged[name], item) if name in merged else copy.deepcopy(item)
     return list(merged.values())
+
+
+def _check_shape(own: Any, template: Any, where: str = "") -> None:
+    """Refuse what would put something else in the place of a table or a list of ours."""
+    if isinstance(own, Mapping):
+        if not isinstance(template, Mapping):
+            raise _refused(where, template, "is a table")
+        for name in own.keys() & template.keys():
+            _check_shape(own[name], template[name], f"{where}.{name}".lstrip("."))
+    elif isinstance(own, list):
+        if not isinstance(template, list):
+            raise _refused(where, template, "is a list")
+        named = {item["name"]: item for item in own if isinstance(item, Mapping) and "name" in item}
+        for item in template:
+            name = item.get("name") if isinstance(item, Mapping) else None
+            if isinstance(name, str) and name in named:
+                _check_shape(named[name], item, f"{where}[{name}]")
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
@@ -99,7 +118,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
 
 
 def _check_containers(spec: Mapping[str, Any], kind: str, main: str, allowed: Collection[str]) -> None:
-    for index, item in enumerate(spec.get(kind) or []):
+    for index, item in enumerate(_list(spec, kind, "spec.")):
         if not isinstance(item, Mapping) or not item.get("name"):
             raise _refused(f"spec.{kind}[{index}]", item, "a container has a name")
         where = f"spec.{kind}[{item['name']}]"
@@ -117,7 +136,7 @@ def _check_containers(spec: Mapping[str, Any], kind: str, main: str, allowed: Co
 
 
 def _check_variables(item: Mapping[str, Any], where: str, allowed: Collection[str]) -> None:
-    for variable in item.get("env") or []:
+    for variable in _list(item, "env", f"{where}."):
         name = str(variable.get("name", "")) if isinstance(variable, Mapping) else ""
         if name.startswith(FIXED_VARIABLES) or name in FIXED_NAMES:
             raise _refused(f"{where}.env.{name}", name, "the contract with the program sets it")
@@ -137,7 +156,7 @@ def _devices(template: Mapping[str, Any], container: str) -> dict[str, Any]:
     return {
         f"{kind}.{name}": value
         for kind in ("limits", "requests")
-        for name, value in (held.get(kind) or {}).items()
+        for name, value in _object(held, kind, "spec.containers.resources.").items()
         if "/" in name
     }
 
@@ -149,5 +168,12 @@ def _object(parent: Mapping[str, Any], name: str, where: str = "") -> Mapping[st
     return found
 
 
+def _list(parent: Mapping[str, Any], name: str, where: str) -> list[Any]:
+    found = parent.get(name) or []
+    if not isinstance(found, list):
+        raise _refused(f"{where}{name}", found, "is a list")
+    return found
+
+
 def _refused(where: str, value: object, why: str) -> InputError:
-    return InputError(f"{FIELD}.{where}", value, f"cannot be set by a template: {why}")
+    return InputError(f"{FIELD}.{where}", value, f"cannot be set so by a template: {why}")

@@ -21,6 +21,8 @@ VENDORS = {
 """Short names of resources that device plugins offer; any other resource name is taken as it is."""
 
 _RESOURCE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?", re.ASCII)
+_QUANTITY = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?", re.ASCII)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", re.ASCII)
 _PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}", re.ASCII)
 
 
@@ -62,6 +64,8 @@ def request_of(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> Requ
             "accelerator", spec.budget.accelerator, f"names no resource, although {per_node} are asked for",
             hint=f"Give a resource name, or one of {', '.join(VENDORS)}.",
         )  # fmt: skip
+    _check_names(cluster)
+    _check_amounts(cluster)
     name = names.job_name(spec.run_uid, spec.attempt, token_digest)
     names.check_lengths(name, nodes=nodes, train_job=cluster.object_kind == "TrainJob")
     labels = {
@@ -88,6 +92,34 @@ def request_of(spec: JobSpec, cluster: Kubernetes, *, token_digest: str) -> Requ
         workload_priority=cluster.workload_priority,
         priority_class=cluster.priority_class,
     )
+
+
+def _check_names(cluster: Kubernetes) -> None:
+    """Names that the cluster would refuse only when the job is released, or by its controllers."""
+    for field in ("namespace", "service_account", "queue", "workload_priority", "priority_class"):
+        value = getattr(cluster, field)
+        if value is not None and (len(value) > names.LONGEST or not _NAME.fullmatch(value)):
+            raise InputError(
+                f"compute.kubernetes.{field}", value, "is no name of a cluster",
+                hint=f"Lower case letters, digits, - and . are allowed, {names.LONGEST} at most.",
+            )  # fmt: skip
+
+
+def _check_amounts(cluster: Kubernetes) -> None:
+    for field in ("cpu", "memory", "shared_memory"):
+        value = getattr(cluster, field)
+        if value is not None and not _QUANTITY.fullmatch(value):
+            raise InputError(
+                f"compute.kubernetes.{field}", value, "is no amount of a cluster",
+                hint="Write it as 8, 500m, 64Gi and the like.",
+            )  # fmt: skip
+    if not cluster.python.strip():
+        raise InputError(
+            "compute.kubernetes.python",
+            cluster.python,
+            "is empty",
+            hint="Name the image's interpreter: python3.",
+        )
 
 
 def resource_name(accelerator: str) -> str:

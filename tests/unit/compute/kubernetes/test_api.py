@@ -14,7 +14,8 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.cluster_patch import merge
 
-from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError
+from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError, _pause
+from pretrain_archive.compute.kubernetes.api_errors import Answer
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, InputError, RefusedError
 
@@ -255,6 +256,29 @@ def test_an_order_of_the_queue_that_is_not_told(
     cluster.fail("get", "localqueues", **fault)
     assert [] == api.pending(SPACE, "gpus")
     assert [] == slept
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"<html>sign in</html>", id="no JSON"),
+        pytest.param(b"[]", id="no object"),
+        pytest.param(b'{"metadata": {}, "items": [5]}', id="an item that is none"),
+        pytest.param(b'{"metadata": {}, "items": [{"spec": {}}]}', id="an item without metadata"),
+        pytest.param(b'{"items": []}', id="a list without metadata"),
+    ],
+)
+def test_what_is_no_api_server(api: KubernetesApi, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    """A proxy that answers in its own way is no cluster that has no pods: it is waited for, and named."""
+    monkeypatch.setattr(api, "_once", lambda *_: Answer(status=200, data=answer))
+    with pytest.raises(ClusterUnavailableError, match="no object of Kubernetes"):
+        api.list("Pod", SPACE)
+
+
+@pytest.mark.parametrize("asked", ["-5", "nan", "inf", "soon", "1e9"])
+def test_a_pause_that_a_server_asks_for_is_bounded(asked: str) -> None:
+    """Whatever stands in Retry-After, a try follows within seconds."""
+    assert 0 < _pause(Answer(status=429, retry_after=asked), 1) <= 12.5
 
 
 def test_a_log(cluster: FakeCluster, api: KubernetesApi) -> None:
