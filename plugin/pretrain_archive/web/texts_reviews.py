@@ -58,6 +58,7 @@ REVIEWS: dict[str, tuple[str, str]] = {
     ),
     "change.send": ("Record", "记录"),
     "change.who": ("Person", "人员"),
+    "change.known_by": ("known by", "身份依据"),
     "change.at": ("At", "时间"),
     "change.fault": ("Not recorded. {why}", "未记录。{why}"),
     "change.foreign": (
