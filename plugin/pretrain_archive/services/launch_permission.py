@@ -34,6 +34,7 @@ def require_allowed(ledger: Ledger, caller: Caller, view: RunView, bench: Bench)
         policy=policy,
     )  # fmt: skip
     faults += image_faults(view, policy.policy, pinned=not _explores(view))
+    faults = [fault for fault in faults if fault not in PASSING]  # what passes by itself is waited for later
     if faults:
         raise RefusedError(
             "no launch", reasons=tuple(dict.fromkeys(faults)),

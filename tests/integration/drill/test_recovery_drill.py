@@ -201,17 +201,8 @@ def test_the_command_prints_one_document_and_exits_by_what_was_found(tmp_path: P
         "AIRFLOW__PRETRAIN_ARCHIVE__WORK_FOLDER": str(tmp_path / "work"),
         "AIRFLOW__PRETRAIN_ARCHIVE__STORE_URL": str(tmp_path / "store"),
     }  # fmt: skip
-    command = [
-        sys.executable,
-        "-m",
-        "pretrain_archive.cli",
-        "drill",
-        "run",
-        "--inject",
-        "node_lost",
-        "--json",
-    ]
-    command[1:3] = ["-c", "from pretrain_archive.cli import main; main()"]
+    command = [sys.executable, "-c", "from pretrain_archive.cli import main; main()", "drill", "run"]
+    command += ["--inject", "node_lost", "--at-step", "15", "--steps", "50", "--json"]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False, timeout=240
     )
