@@ -55,9 +55,16 @@ def test_only_followed_jobs_are_kept(cluster: FakeCluster) -> None:
     async def scene(cluster: FakeCluster, follower: Follower) -> None:
         for number in range(20):
             await away(lambda n=number: cluster.create("jobs", job(f"other{n}"), NAMESPACE))
+        await away(lambda: cluster.create("jobs", job("mine", 2), NAMESPACE))  # the run's other attempt
         await away(lambda: cluster.create("jobs", job("mine"), NAMESPACE))
+        await away(lambda: cluster.wait(lambda: len(cluster.list("pods", NAMESPACE)) == 22))
         async with follower.follow(target("mine")) as view:
-            await until(view, lambda: view.pods and view.job)
+            await until(view, lambda: view.ready and view.pods and view.job)  # from a list of all
+            await away(lambda: cluster.create("jobs", job("late"), NAMESPACE))
+            await away(lambda: cluster.wait(lambda: cluster.pods_of("job-late-1")))
+            await away(lambda: complete(cluster, "job-mine-1"))
+            await until(view, lambda: finished(view))  # and what the watch told before it
+            assert [pod["metadata"]["name"] for pod in cluster.pods_of("job-mine-1")] == list(view.pods)
             assert [view.target.name] == [str((view.job or {})["metadata"]["name"])]
             assert follower.jobs == 1
         assert follower.jobs == 0
