@@ -23,6 +23,7 @@ from pretrain_archive.compute.kubernetes.exits_pod import (
     image_digest,
     main_status,
     moment,
+    plain,
     worker_of,
 )
 from pretrain_archive.compute.kubernetes.exits_reason import Death, classify, killed_child
@@ -148,7 +149,7 @@ def job_condition(job: Mapping[str, Any], name: str) -> Mapping[str, Any] | None
 
 
 def _failed(condition: Mapping[str, Any], members: Sequence[MemberObserved]) -> JobVerdict:
-    told = f"{condition.get('reason') or 'Failed'}: {condition.get('message') or 'no message'}"
+    told = plain(f"{condition.get('reason') or 'Failed'}: {condition.get('message') or 'no message'}")
     if condition.get("reason") == "DeadlineExceeded":
         return _ended("deadline", told, None)
     cause = _cause(members)

@@ -17,9 +17,16 @@ LOST = timedelta(seconds=60)
 """A pod that is still there so long after its time to end has a node that does not answer."""
 LOST_REASONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 
+LONGEST_TEXT = 2000
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _DIGEST = re.compile(r"@(sha256:[0-9a-f]{64})$")
 _NEVER = ("0001-01-01", "1970-01-01")
 _ASCEND = re.compile(r"huawei\.com/(Ascend[0-9A-Za-z]*)$")
+
+
+def plain(text: str) -> str:
+    """What the cluster said, fit for a line of a log and a record: one line, no control characters, bounded."""
+    return _CONTROL.sub(" ", text[: 2 * LONGEST_TEXT])[:LONGEST_TEXT]
 
 
 def worker_of(pod: Mapping[str, Any]) -> int:
@@ -60,7 +67,7 @@ def disruption(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def condition_text(condition: Mapping[str, Any] | None) -> str:
     """A condition as ``Type: Reason``; empty for none."""
-    return f"{condition['type']}: {condition.get('reason') or 'no reason'}" if condition else ""
+    return plain(f"{condition['type']}: {condition.get('reason') or 'no reason'}") if condition else ""
 
 
 def ended_now(pod: Mapping[str, Any], *, at: str) -> bool:

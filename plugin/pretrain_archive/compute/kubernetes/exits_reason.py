@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pretrain_archive.compute.kubernetes.exits_pod import disruption, main_status
+from pretrain_archive.compute.kubernetes.exits_pod import disruption, main_status, plain
 from pretrain_archive.domain.kinds.cluster import ExitClass
 
 DISRUPTIONS: dict[str, ExitClass] = {
@@ -102,8 +102,8 @@ class Death:
             out_of_memory=bool((ended or {}).get("oom_kills")),
             wrapper=str((ended or {}).get("reason") or ""),
             suspended=suspended,
-            reason=str(status.get("reason") or own),
-            message="; ".join(dict.fromkeys(part for part in told if part))[:2000],
+            reason=plain(str(status.get("reason") or own)),
+            message=plain("; ".join(dict.fromkeys(part for part in told if part))),
         )
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from pretrain_archive.compute.kubernetes.exits import job_condition
+from pretrain_archive.compute.kubernetes.exits_pod import plain
 from pretrain_archive.compute.kubernetes.waiting_base import (
     Wait,
     condition_of,
@@ -49,7 +50,11 @@ def wait_of(
     if found is None:
         return None
     waited = (now - since).total_seconds() if since is not None else 0.0
-    found = replace(found, details={**found.details, "waited_seconds": round(max(0.0, waited), 3)})
+    found = replace(
+        found,
+        message=plain(found.message),
+        details={**found.details, "waited_seconds": round(max(0.0, waited), 3)},
+    )
     if not found.hopeless and waited > start_limit_seconds:
         text = (
             f"{found.message} (waited {waited / 60:.0f} min, the limit is {start_limit_seconds / 60:g} min)"
