@@ -26,7 +26,10 @@ NOT_COVERED_YET = "no signed checkpoint covers what the exploration rests on yet
 """The same for an exploration, which rests on no decision."""
 
 NEVER_SEALED_YET = "no anchor holds a checkpoint of this ledger yet"
-"""The same for the first minute of a ledger; a launch does not publish the first checkpoint itself."""
+"""The same for the first minute of a ledger; behind a gate or a launch, no launch publishes the first checkpoint."""
+
+SEALED_KINDS = ("gate.dossier", "launch.intended")
+"""Records that no ledger holds for longer than the signer's minute without a checkpoint."""
 
 PASSING = frozenset({NOT_SIGNED_YET, NOT_COVERED_YET, NEVER_SEALED_YET})
 """Reasons that pass by themselves: a launch waits for the signer and asks again."""
@@ -149,8 +152,9 @@ def anchor_faults(ledger: Ledger) -> list[str]:
     if not found.configured or len(found.silent) < len(found.configured):
         return []
     if not found.sealed:
-        # The database says that it was never sealed. So it would if its checkpoints were deleted with the anchors.
-        return [NEVER_SEALED_YET]
+        # So says a new ledger, and one whose checkpoints were deleted with the anchors. No gate asks and nothing is
+        # launched without a seal: a database that holds the one has to hold the other.
+        return [NEVER_SEALED_YET] if any(ledger.records(kinds=SEALED_KINDS, limit=1)) else []
     names = ", ".join(found.silent)
     return [f"no anchor is in reach and holds a checkpoint ({names}): the database may be an old copy"]
 
