@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +33,7 @@ from pretrain_archive.domain.policy_compute import Kubernetes
 from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
-from pretrain_archive.ledger.port import Ledger, NeverSealedError
+from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services import data, processing
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.drill_faults import Injected, LocalStrike, PodStrike, Saboteur
@@ -137,8 +137,6 @@ def _prepare(one: Drill, source: Path, network: Network | None) -> None:
     data.register(one.ledger, one.task("register_source"), one.run_uid)
     data.make_snapshot(one.ledger, one.bench.store, one.task("snapshot"), one.run_uid)
     processing.process(one.ledger, one.bench.store, one.task("process"), one.run_uid)
-    with suppress(NeverSealedError):  # without the key here, the launch waits for the ledger's signer
-        one.ledger.seal()
 
 
 def _strike(one: Drill, network: Network | None, attempt: int) -> Callable[[], str]:
