@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kubernetes import client
+from kubernetes import client  # type: ignore[import-untyped]
 from tests.fakes.cluster_store import ApiError, Object
 
 MODELS = {"jobs": "V1Job", "pods": "V1Pod", "services": "V1Service"}
