@@ -151,7 +151,8 @@ class LocalLaunch:
     def _ingest(self, ingest: Ingest, *, final: bool = False) -> None:
         """Write what is new; a ledger that cannot be reached is noticed, not raised: training goes on a while."""
         try:
-            known = ingest.seen.environment or self._seconds() > _ENVIRONMENT_SECONDS  # a slow probe comes later
+            # A slow probe comes later.
+            known = ingest.seen.environment or self._seconds() > _ENVIRONMENT_SECONDS
             if not self.started and ((ingest.seen.program and known) or final):
                 self._announce(ingest)
             if self.pending:

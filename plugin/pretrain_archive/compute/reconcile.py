@@ -84,12 +84,7 @@ class _Told:
 
     def stride(self) -> int:
         """The distance at which the program reports: the one that it keeps most often."""
-        gaps = Counter(
-            b - a
-            for number in self.points
-            for a, b in pairwise(self.steps(number))
-            if b > a
-        )
+        gaps = Counter(b - a for number in self.points for a, b in pairwise(self.steps(number)) if b > a)
         return min((gap for gap, n in gaps.items() if n == max(gaps.values())), default=1)
 
 

@@ -550,7 +550,7 @@ class Status:
         self.handle = append_to(path)
         self.again = os.fstat(self.handle).st_size > 0  # this worker was started before
         self.failures = 0
-        self.torn = False  # a line stands there half (the disk was full): the next one begins on a line of its own
+        self.torn = False  # half a line stands there (the disk was full): the next begins anew
 
     def write(self, status: str, **facts: Any) -> None:
         """Append a line; a full disk is counted, never raised: the tree must still be watched and ended."""

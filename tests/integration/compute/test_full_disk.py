@@ -82,7 +82,9 @@ def test_a_disk_that_stays_full_is_evidence_that_cannot_be_written(job: Job, sma
 def test_a_disk_that_was_full_for_a_while_costs_lines_only(job: Job, small: Path) -> None:
     """There is room again before anybody's patience ends: the job completes."""
     spec = job.spec(
-        command=(sys.executable, "-c", FILL, "2", "again"), work_folder=small / "attempt-1", heartbeat_seconds=0.1
+        command=(sys.executable, "-c", FILL, "2", "again"),
+        work_folder=small / "attempt-1",
+        heartbeat_seconds=0.1,
     )
     ended = job.run(spec)
 

@@ -15,7 +15,23 @@ from pretrain_archive.domain.records import Draft
 
 from .conftest import ACTOR, Job, origin
 
-ODD: tuple[Any, ...] = (None, True, -1, 1e999, 10**400, "", "²", "9" * 500, "\ud800", [], [1], {}, {"": 1}, [[]], [{}])
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e999,
+    10**400,
+    "",
+    "²",
+    "9" * 500,
+    "\ud800",
+    [],
+    [1],
+    {},
+    {"": 1},
+    [[]],
+    [{}],
+)
 FIELDS = {
     "environment": ("moment", "environment", "problem"),
     "program_started": ("pid", "start", "wrapper", "boot", "worker"),

@@ -197,7 +197,9 @@ time.sleep(60)
 """
 
 
-START = WRITE.replace('tell("loss", 1, 2.0)', "").replace('"event": "checkpoint"', '"event": "checkpoint_loaded"')
+START = WRITE.replace('tell("loss", 1, 2.0)', "").replace(
+    '"event": "checkpoint"', '"event": "checkpoint_loaded"'
+)
 
 
 def stopped(folder: Path, body: str, *, options: tuple[str, ...] = (), **rules: Any) -> dict[str, Any]:

@@ -147,7 +147,9 @@ def test_two_networks_at_once_do_not_meet() -> None:
         with namespaces.Network(1) as second:
             assert "" == namespaces.unavailable()
             assert not set(first.names) & set(second.names)
-        assert {first.switch, *first.names} == {p.name for p in namespaces.PLACES.glob(f"padrill-{os.getpid()}-*")}
+        assert {first.switch, *first.names} == {
+            p.name for p in namespaces.PLACES.glob(f"padrill-{os.getpid()}-*")
+        }
 
 
 @pytest.mark.skipif(bool(namespaces.unavailable()), reason=namespaces.unavailable() or "available")

@@ -168,7 +168,8 @@ def test_rules_for_the_wrapper(tmp_path: Path) -> None:
     }
     assert made == json.loads(json.dumps(made))
     assert [600.0, 90.0, 30.0] == [
-        rules_for_wrapper(spec(tmp_path, start_minutes=start))["first_step_seconds"] for start in (None, 1.5, 0.1)
+        rules_for_wrapper(spec(tmp_path, start_minutes=start))["first_step_seconds"]
+        for start in (None, 1.5, 0.1)
     ]
 
 
