@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 TARGETS = ("local", "kubernetes")
 ASKED = "the task was asked to end"
+NEWS = {
+    "ended": "it ended", "members": "its pods changed", "wait": "why it waits changed",
+    "visit": "time for a look", "away": "the cluster does not answer",
+}  # fmt: skip
+"""Why the trigger fired, in words."""
 
 
 class GpuLaunchOperator(ResumableJobMixin, RunOperator):
@@ -84,7 +89,8 @@ class GpuLaunchOperator(ResumableJobMixin, RunOperator):
         from pretrain_archive.services.launch_follow import follow  # noqa: PLC0415 (heavy)
 
         trigger = dict(event["trigger"])
-        self.log.info("visit %s to job %s: %s", trigger["visits"], trigger["name"], event["news"])
+        news = str(event["news"])
+        self.log.info("visit %s to job %s: %s", trigger["visits"], trigger["name"], NEWS.get(news, news))
         try:
             try:
                 found = follow(
@@ -188,6 +194,8 @@ class GpuLaunchOperator(ResumableJobMixin, RunOperator):
     def _done(self, context: Context, ended: AttemptEnded) -> dict[str, Any]:
         if ended.state != "completed":
             raise self._not_completed(context, ended, str(self.run_uid))
+        self.log.info("attempt %s completed at step %s after %.0f s: %s", ended.attempt, ended.last_step,
+                      ended.seconds or 0, ended.reason)  # fmt: skip
         from pretrain_archive.services.launch_follow import scope_at  # noqa: PLC0415 (heavy)
 
         return small_json(

@@ -223,7 +223,9 @@ def test_closed_run_trains_no_further(cluster: FakeCluster, line: Line) -> None:
         task.resume({"news": "visit", "trigger": trigger.serialize()[1]})
     cluster.wait(lambda: not cluster.list("pods", NAMESPACE) and not cluster.list("jobs", NAMESPACE))
     clean = TemporaryCleanOperator(task_id="clean_up", run_uid=line.run_uid)
-    with pytest.raises(AirflowFailException, match="no recorded end"):  # a closed run takes none: the data stays
+    with pytest.raises(
+        AirflowFailException, match="no recorded end"
+    ):  # a closed run takes none: the data stays
         clean.execute(task.context())
 
 
@@ -247,3 +249,21 @@ def test_waits_in_a_queue_without_a_worker(
     cluster.patch("jobs", task.jobs()[0], {"metadata": {"annotations": {"touched": "1"}}}, NAMESPACE)
     assert "completed" == task.follow(found)["state"]
     assert len(cluster.started) == 1
+
+
+def test_the_log_tells_how_it_went(line: Line) -> None:
+    """A reader of the task's log finds the job, why it was looked at, in words, and how the attempt ended."""
+    task = ready(line, seconds=0.05)
+    told: list[str] = []
+    operator = task.operator
+
+    def telling() -> Any:
+        made = operator()
+        made.log.info = lambda text, *words, **_: told.append(text % words)
+        return made
+
+    task.operator = telling  # type: ignore[method-assign]
+    assert "completed" == task.follow(task.start())["state"]
+    assert any("is released in namespace training" in text for text in told)
+    assert any(text.endswith((": it ended", ": its pods changed")) for text in told), told
+    assert "attempt 1 completed at step 40 after " in told[-1]
