@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pretrain_archive.gates.asking import Ask
 
 RESUME = "resume"
-LAST = "No launch follows this review: **resume is not offered**. · 此复审之后不再有启动：**不提供“恢复”选项**。"
+LAST = (
+    "No launch follows this review: **resume is not offered**. · 此复审之后不再有启动：**不提供“恢复”选项**。"
+)
 
 
 def known_users() -> frozenset[str] | None:

@@ -1,9 +1,9 @@
 """A training program for recoveries: standard library only, several files to a checkpoint, reports what it loaded.
 
 ``die_at`` ends attempts with exit code 9, ``kill_at`` with SIGKILL in the middle of the step after it, ``kill_after``
-as soon as the step is reported: a step by attempt (``{"1": 45}``). ``seconds`` is how long a step takes. ``truth`` names a file that gets a line per step:
-attempt, step, seconds by the program's own clock. Asked to end, the program ends with exit code 0, as careless
-programs do.
+as soon as the step is reported: a step by attempt (``{"1": 45}``). ``seconds`` is how long a step takes. ``truth``
+names a file that gets a line per step: attempt, step, seconds by the program's own clock. Asked to end, the program
+ends with exit code 0, as careless programs do.
 """
 
 from __future__ import annotations

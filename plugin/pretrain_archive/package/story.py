@@ -248,7 +248,9 @@ def _signed(view: RunView) -> _Words:
     words = _Words("signed", "Who signed", "签署")
     unsigned = is_exploration(view) and view.dossier("close") is None
     if unsigned:
-        words.say("Nobody was asked: an exploration ends without a gate.", "未征询任何人：探索训练结束时没有关口。")
+        words.say(
+            "Nobody was asked: an exploration ends without a gate.", "未征询任何人：探索训练结束时没有关口。"
+        )
     for gate in GATES if not unsigned else ():
         found = view.decision(gate)
         if found is None:

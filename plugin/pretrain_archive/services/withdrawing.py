@@ -137,7 +137,9 @@ def told_of_registration(ledger: Ledger, source_id: str) -> tuple[dict[str, list
     known = ledger.records(kinds=["source.registered"])
     facts = [record.payload for record in known if record.payload["source_id"] == source_id]
     before, now = facts[max(0, len(facts) - 2)], facts[-1]
-    changed = {field: [before.get(field), value] for field, value in now.items() if before.get(field) != value}
+    changed = {
+        field: [before.get(field), value] for field, value in now.items() if before.get(field) != value
+    }
     return changed, tuple(_beside(ledger, source))
 
 

@@ -19,7 +19,12 @@ NEEDED = {
     "LabelReviewOperator": {"run_uid": "run_x", "page": 1},
     "OpenRunOperator": {},
     "RecoveryDrillOperator": {
-        "inject": "worker_exit", "program": "docker/trainer", "project": "drill", "nodes": 2, "workers": 2, "node": 1,
+        "inject": "worker_exit",
+        "program": "docker/trainer",
+        "project": "drill",
+        "nodes": 2,
+        "workers": 2,
+        "node": 1,
         "at_step": 25,
     },
     "RetentionPlanOperator": {},

@@ -74,7 +74,12 @@ def test_every_item_has_a_chinese_check_and_hint() -> None:
     items += [item for item in evidence_items(view) if not item.id.startswith("track.")]
 
     assert set() == {item.id for item in items} - set(CHINESE)
-    sometimes = {"release.scope", "run.reconciled", "run.members_loaded", "run.data_path"}  # asked where they apply
+    sometimes = {
+        "release.scope",
+        "run.reconciled",
+        "run.members_loaded",
+        "run.data_path",
+    }  # asked where they apply
     assert sometimes == set(CHINESE) - {item.id for item in items}
     assert [] == [item.id for item in items if label("item", item.id).zh == label("item", item.id).en]
 

@@ -7,9 +7,10 @@ import json
 import sys
 from pathlib import Path
 
+from tests.integration.kubernetes.playground import Run, origin
+
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
 from pretrain_archive.ledger.factory import open_ledger
-from tests.integration.kubernetes.playground import Run, origin
 
 database, kubeconfig, run_uid, root, number, config = sys.argv[1:]
 ledger = open_ledger(f"sqlite:///{database}", signing_key=None, anchors=(), create=True, auto_seal=False)
