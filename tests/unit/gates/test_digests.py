@@ -111,8 +111,8 @@ def test_state_needs_only_its_kinds(run):
         write()
 
 
-ASKED_BY_POLICY = {"prepare.label_review", "release.scope"}
-"""Items that only a policy brings which asks for them."""
+ASKED_BY_POLICY = {"prepare.label_review", "release.scope", "run.data_path"}
+"""Items that only a policy brings which asks for them, or a run of several workers."""
 
 
 @pytest.mark.parametrize("language", ["en", "zh-CN"])
