@@ -27,5 +27,13 @@ _isolate()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what forks first: the copy of a process that thousands of tests have grown takes a second each."""
-    items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+    """Run what forks first: the copy of a process that thousands of tests have grown takes a second each.
+
+    What leaves its Airflow unusable runs last.
+    """
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("last") is not None,
+            item.get_closest_marker("forks") is None,
+        )
+    )

@@ -156,6 +156,7 @@ def test_tasks_link_to_the_pages_of_the_run(house: House, done: str) -> None:
         assert answer.status_code in {200, 303}
 
 
+@pytest.mark.last
 @pytest.mark.requirement("R004", "R159", "R157")
 @pytest.mark.case("G05")
 def test_everything_is_answered_after_airflow_forgot_the_run(house: House, done: str) -> None:
