@@ -29,11 +29,10 @@ _isolate()
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what forks first: the copy of a process that thousands of tests have grown takes a second each.
 
-    What leaves its Airflow unusable runs last.
+    What leaves its Airflow unusable runs last in its folder.
     """
-    items.sort(
-        key=lambda item: (
-            item.get_closest_marker("last") is not None,
-            item.get_closest_marker("forks") is None,
-        )
-    )
+    items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+    for item in [item for item in items if item.get_closest_marker("last")]:
+        items.remove(item)
+        beside = [place for place, other in enumerate(items) if other.path.parent == item.path.parent]
+        items.insert(max(beside, default=-1) + 1, item)
