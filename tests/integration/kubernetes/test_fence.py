@@ -242,11 +242,12 @@ def test_a_creator_and_a_closer_at_once(run: Run, by_hand: FakeCluster) -> None:
     for round_ in range(12):
         run.run_uid = f"{run_uid}-{round_}"
         launch, gate = run.launch(), threading.Barrier(2)
-        pause = luck.random() * 0.05
+        pause = 30.0 if round_ % 4 == 1 else luck.random() * 0.05
+        there = threading.Event()  # in every fourth round the creator is sure to come first
 
-        def close(gate: Any = gate, pause: float = pause) -> None:
+        def close(gate: Any = gate, pause: float = pause, there: threading.Event = there) -> None:
             gate.wait()
-            threading.Event().wait(pause)
+            there.wait(pause)
             try:
                 run.close_lost()
             except StillRunningError:
@@ -255,8 +256,11 @@ def test_a_creator_and_a_closer_at_once(run: Run, by_hand: FakeCluster) -> None:
         thread = threading.Thread(target=close)
         thread.start()
         gate.wait()
+        if round_ % 4 == 0:  # the closer is sure to come first
+            thread.join(30)
         with suppress(RefusedError):
             launch.create()
+        there.set()
         thread.join(30)
         created, ended = run.records("job.created"), run.records("attempt.ended")
         assert 1 == len(created) + len(ended)
