@@ -170,18 +170,23 @@ def may_resume(view: RunView) -> bool:
     )
 
 
+def _plain(amount: float) -> str:
+    """Two decimals; of what would be 0.00, two digits that count."""
+    return f"{amount:.2f}" if amount >= 0.01 or amount == 0 else f"{amount:.2g}"
+
+
 def figures(view: RunView) -> dict[str, str]:
     """What a choice costs and leaves, in numbers: text, so that the same records give the same dossier."""
     declared, kept, found = view.latest(kinds.ConfigurationDeclared), kept_checkpoint(view), last_end(view)
     minutes = sum(charged_seconds(view).values()) / 60
-    told = {"attempts_used": str(view.attempts), "minutes_spent": f"{minutes:.2f}"}
+    told = {"attempts_used": str(view.attempts), "minutes_spent": _plain(minutes)}
     if declared is not None:
         share = declared.budget.accelerators
         left = max(0.0, declared.budget.minutes - minutes)
         told |= {
-            "minutes_left": f"{left:.2f}",
-            "accelerator_hours_spent": f"{share * minutes / 60:.2f}",
-            "accelerator_hours_left": f"{share * left / 60:.2f}",
+            "minutes_left": _plain(left),
+            "accelerator_hours_spent": _plain(share * minutes / 60),
+            "accelerator_hours_left": _plain(share * left / 60),
             "attempts_remaining": str(attempts_left(view)),
         }
     step = kept[1].step if kept else 0

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pretrain_archive.compute.kubernetes.exits import RETRIED
 from pretrain_archive.compute.recovery import keep_stop
 from pretrain_archive.compute.spec import attempt_folder
 from pretrain_archive.domain.errors import RefusedError
@@ -32,13 +33,12 @@ SOON = 2
 """As many visits as make the pause before the next one short."""
 
 
-LASTING = frozenset({"oom", "image", "unschedulable"})
-"""Classes of ends that the same launch would have again: something has to be mended first."""
-
-
 def may_try_again(ended: AttemptEnded) -> bool:
-    """Whether the next try of the task may launch the next attempt by itself."""
-    return ended.state != "stopped" and ended.exit_class not in LASTING
+    """Whether the next try of the task may launch the next attempt by itself.
+
+    On a cluster only after ends that the same launch may not have again; else something has to be mended first.
+    """
+    return ended.state != "stopped" and (ended.exit_class is None or ended.exit_class in RETRIED)
 
 
 def on_cluster(ledger: Ledger, caller: Caller, run_uid: str) -> bool:
