@@ -33,13 +33,14 @@ NEEDED = {
     "SnapshotPlanOperator": {"parts": 4, "request": None},
     "SnapshotPartOperator": {"plan": "parts/x", "part": 1},
     "SnapshotMergeOperator": {"plan": "parts/x"},
+    "UnfollowedJobsOperator": {},
 }
 TEMPLATED = {
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
     "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
     "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
-    "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
+    "UnfollowedJobsOperator": (), "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
 }  # fmt: skip
 HEAVY = {
     "great_expectations",
