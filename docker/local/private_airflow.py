@@ -112,6 +112,7 @@ class PrivateAirflow(AirflowClient):
         self.log_file = self.home / "airflow.log"
         self.process: subprocess.Popen[bytes] | None = None
         self._first_pid: int | None = None
+        self._restarted: list[int] = []
         self._extra = dict(env or {})
         self._options: dict[str, str] = {}
         super().__init__("", passwords={}, scheduler_log=self.log_file)
@@ -179,15 +180,18 @@ class PrivateAirflow(AirflowClient):
     def restart(self, component: str) -> None:
         """Start a component (``scheduler``, ``triggerer``) again that was killed; it ends with all the others."""
         with self.log_file.open("ab") as log:
-            subprocess.Popen(
+            again = subprocess.Popen(
                 [self.python, "-m", "airflow", component],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=self.environment(), cwd=self.home,
                 start_new_session=True,
             )  # fmt: skip
+        self._restarted.append(again.pid)
 
     def stop(self) -> None:
         """End every process; :class:`AirflowFailedError` names any that the system would not end."""
         left = processes.end(self._first_pid, self.home)
+        for session in self._restarted:  # workers of a scheduler that was killed again hide their environment
+            left += processes.end(session, self.home)
         if self.process is not None:
             self.process.wait(timeout=10)
         if left:
