@@ -40,7 +40,8 @@ TEMPLATED = {
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
     "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
     "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
-    "UnfollowedJobsOperator": (), "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
+    "UnfollowedJobsOperator": (),
+    "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),
 }  # fmt: skip
 HEAVY = {
     "great_expectations",
