@@ -81,8 +81,6 @@ STATES: dict[str, Pair] = {
     "unrecorded": ("unrecorded", "未记录"),
 }
 
-GATE_NAMES: dict[str, Pair] = {gate: (gate, zh) for gate, zh in GATE_ZH.items()}
-
 ROLES_ZH = {
     "data_owner": "数据负责人",
     "model_owner": "模型负责人",

@@ -28,6 +28,8 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.canonical import digest_of
 
 ASSETS = Path(__file__).with_name("assets")
+TRAINER = Path(__file__).parents[1] / "compute" / "assets" / "trainer.py"
+"""The same program as on one machine: a cluster gets nothing of its own to run."""
 ACTOR = Actor(type="task", name="gpu_launch")
 IMAGE = "registry.test/train@sha256:" + "a" * 64
 NAMESPACE = "training"
@@ -74,7 +76,7 @@ class Run:
         values: dict[str, Any] = {
             "run_uid": self.run_uid,
             "attempt": attempt,
-            "command": command or (sys.executable, str(ASSETS / "trainer.py")),
+            "command": command or (sys.executable, str(TRAINER)),
             "configuration": config,
             "data_manifest": None,
             "work_folder": attempt_folder(self.root / "work", self.run_uid, attempt),
