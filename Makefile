@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PY := $(BIN)/python
-TESTS ?= tests/unit tests/integration tests/bench tests/e2e
+TESTS ?= tests/unit tests/integration tests/bypass tests/bench tests/e2e
 
 .PHONY: help
 help: ## Show this list
