@@ -52,12 +52,12 @@ def main() -> None:
     chosen = options.parse_args()
     preferred = chosen.prefer.read_text(encoding="utf-8") if chosen.prefer.exists() else ""
     pins = locked(
-        resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev"), extras=("train", "spark"))
+        resolve(preferred, upgrade=chosen.upgrade, groups=("build", "dev"), extras=("train", "spark", "sign"))
     )
     LOCK.write_text(HEADER + "\n".join(pins) + "\n", encoding="utf-8")
     # The image gets the same versions without the tools of developers.
     image = locked(
-        resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",), extras=("train",))
+        resolve(LOCK.read_text(encoding="utf-8"), upgrade=False, groups=("build",), extras=("train", "sign"))
     )
     IMAGE_LOCK.write_text(HEADER + "\n".join(image) + "\n", encoding="utf-8")
     print(f"{LOCK.name}: {len(pins)} pins; docker/{IMAGE_LOCK.name}: {len(image)}")
