@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pretrain_archive.domain.errors import PolicyError
 from pretrain_archive.domain.policy_compute import Compute, Cost, Exploration
+from pretrain_archive.domain.policy_platform import Platform
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order
 
 ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
@@ -206,6 +207,7 @@ class Policy(_Part):
     compute: Compute = Compute()
     exploration: Exploration | None = None
     cost: Cost = Cost()
+    platform: Platform = Platform()
 
     @model_validator(mode="after")
     def _reviewers_are_named(self) -> Self:

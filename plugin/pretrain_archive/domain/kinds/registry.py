@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pretrain_archive.domain.kinds import artifact, cluster, compute, data, exploration, gates, labels
+from pretrain_archive.domain.kinds import (
+    artifact,
+    cluster,
+    compute,
+    data,
+    exploration,
+    gates,
+    governance,
+    governance,
+    labels,
+    retention,
+)
 from pretrain_archive.domain.kinds.base import Payload
 from pretrain_archive.domain.records import Record, Track
 
@@ -73,6 +84,22 @@ KINDS: dict[str, Kind] = {
     "retention.planned": Kind(model=artifact.RetentionPlanned, track=Track.ARTIFACT),
     "retention.approved": Kind(model=artifact.RetentionApproved, track=Track.ARTIFACT),
     "retention.refused": Kind(model=artifact.RetentionRefused, track=Track.ARTIFACT),
+    "retention.ownerless": Kind(model=retention.OwnerlessReported, track=Track.ARTIFACT),
+    "hold.placed": Kind(model=retention.HoldPlaced, track=Track.ARTIFACT),
+    "hold.released": Kind(model=retention.HoldReleased, track=Track.ARTIFACT),
+    "checkpoint.classified": Kind(model=retention.CheckpointClassified, track=Track.ARTIFACT),
+    "experiment.concluded": Kind(model=governance.ExperimentConcluded, track=Track.GATES),
+    "platform.proposed": Kind(model=governance.PlatformProposed, track=Track.COMPUTE),
+    "platform.verified": Kind(model=governance.PlatformVerified, track=Track.COMPUTE),
+    "platform.widened": Kind(model=governance.PlatformWidened, track=Track.COMPUTE),
+    "platform.accepted": Kind(model=governance.PlatformAccepted, track=Track.COMPUTE),
+    "platform.rolled_back": Kind(model=governance.PlatformRolledBack, track=Track.COMPUTE),
+    "incident.opened": Kind(model=governance.IncidentOpened, track=Track.COMPUTE),
+    "incident.reviewed": Kind(model=governance.IncidentReviewed, track=Track.COMPUTE),
+    "incident.closed": Kind(model=governance.IncidentClosed, track=Track.COMPUTE),
+    "boundary.confirmed": Kind(model=governance.BoundaryConfirmed, track=Track.COMPUTE),
+    "runbook.drilled": Kind(model=governance.RunbookDrilled, track=Track.COMPUTE),
+    "service.labelled": Kind(model=governance.ServiceLabelled, track=Track.COMPUTE),
 }
 
 BY_MODEL: dict[type[Payload], str] = {kind.model: name for name, kind in KINDS.items()}
