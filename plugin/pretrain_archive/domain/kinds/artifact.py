@@ -139,12 +139,19 @@ class TombstoneWritten(Payload):
 
 
 class RetentionPlanned(Payload):
-    """What is to be deleted and what is kept, with a reason each."""
+    """What is to be deleted and what is kept, with a reason each.
+
+    A long plan has no ``items`` here: they are in the object store in pages, of which ``items_digest`` is the
+    digest of the index, and ``item_count`` is how many there are. ``summary`` counts and adds them up by project.
+    """
 
     plan_digest: Digest
     items: list[dict[str, Any]]
     total_bytes: int
     needs_approval: bool
+    item_count: int | None = None
+    items_digest: Digest | None = None
+    summary: dict[str, Any] | None = None
 
 
 class RetentionApproved(Payload):

@@ -1,0 +1,81 @@
+"""What a plan judges, and who finds it: checkpoints, snapshots, temporary data, caches, leftovers, logs.
+
+A subject is what is known of something whose bytes may still exist, from records and from a look at it. Whoever
+finds subjects of other kinds than checkpoints is a :class:`SubjectSource`; it never decides what may go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from pretrain_archive.retention.world import World
+
+SubjectKind = Literal["checkpoint", "snapshot", "temporary", "cache", "leftover", "log"]
+
+KINDS: tuple[SubjectKind, ...] = ("checkpoint", "snapshot", "temporary", "cache", "leftover", "log")
+"""Every kind of subject that a policy can have a rule for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """Why a subject stays, and by what (a reference, a policy field, a state)."""
+
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A thing whose bytes may still exist.
+
+    ``ref`` is its reference (``checkpoint:ID``, ``snapshot:NAME@VERSION``; of other kinds ``KIND:NAME``, stable
+    over plans). ``registered_at`` is when the ledger first knew it (RFC 3339, UTC), ``last_used_at`` when it was last
+    read as far as recorded, else empty. ``parts`` are bytes by component. ``metrics`` are the values of its newest
+    evaluation by name. ``run_uid`` may be empty for what belongs to no run; ``run_state`` is that of the run view,
+    ``none`` without one. ``group`` are those among which the last and the best are counted; empty is the run.
+    ``live`` says what needs its bytes, ``replaced_by`` names a later artifact at the same location, ``gaps`` is
+    missing evidence: it blocks. ``missing``: looked for, and gone. ``gone_parts`` were deleted before.
+    """
+
+    ref: str
+    kind: SubjectKind = "checkpoint"
+    artifact_class: str
+    purpose: str = ""
+    project: str
+    run_uid: str
+    step: int = 0
+    attempt: int = 0
+    registered_at: str
+    last_used_at: str = ""
+    size: int
+    parts: Mapping[str, int] = field(default_factory=dict)
+    location: str
+    digest: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    responsible: str = ""
+    run_state: str = "closed"
+    group: str = ""
+    live: tuple[Kept, ...] = ()
+    replaced_by: str = ""
+    missing: bool = False
+    gaps: tuple[str, ...] = ()
+    gone_parts: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Place in the run: attempt, then step, as numbers."""
+        return (self.attempt, self.step)
+
+
+class SubjectSource(Protocol):
+    """Finds subjects of one or more kinds other than checkpoints.
+
+    ``find`` looks at places and records and deletes nothing. What cannot be told (an unreadable folder, an
+    unknown run) is a subject with ``gaps``, never left out and never guessed. The plan adds ``live`` from the ledger.
+    """
+
+    def find(self, world: World) -> Iterable[Subject]:
+        """Every subject there is now, in any order; may be streamed."""
