@@ -17,7 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pretrain_archive.domain.errors import PolicyError
 from pretrain_archive.domain.policy_compute import Compute, Cost, Exploration
+from pretrain_archive.domain.policy_human import HumanEvaluation, ModelLife
+from pretrain_archive.domain.policy_evaluation import Evaluation
 from pretrain_archive.domain.policy_platform import Platform
+from pretrain_archive.domain.policy_release import Release
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order
 
 ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
@@ -207,6 +210,10 @@ class Policy(_Part):
     compute: Compute = Compute()
     exploration: Exploration | None = None
     cost: Cost = Cost()
+    human_evaluation: HumanEvaluation | None = None
+    model_life: ModelLife = ModelLife()
+    release: Release = Release()
+    evaluation: Evaluation = Evaluation()
     platform: Platform = Platform()
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pretrain_archive.domain.governance_conclusion import OUTCOMES
 from pretrain_archive.domain.records import Record
 from pretrain_archive.package.story import GATE_ZH, STATE_ZH, short
 
@@ -202,6 +203,22 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
     "evaluation.reported": lambda p: (
         f"Evaluation {'passed' if p['passed'] else 'not passed'} on {p['data_set']}",
         f"评估{'通过' if p['passed'] else '未通过'}：{p['data_set']}",
+    ),
+    "evaluation.started": lambda p: (
+        f"Evaluation of {p['checkpoint_id']} began",
+        f"开始评估 {p['checkpoint_id']}",
+    ),
+    "evaluation.failed": lambda p: (
+        f"Evaluation of {p['checkpoint_id']} failed: {p['detail']}",
+        f"评估 {p['checkpoint_id']} 失败：{p['detail']}",
+    ),
+    "evaluation.finished": lambda p: (
+        f"Evaluation of {p['checkpoint_id']} ended with numbers",
+        f"评估 {p['checkpoint_id']} 已得出结果",
+    ),
+    "experiment.concluded": lambda p: (
+        f"Conclusion by {p['person']}: {p['outcome']}; {p['learnt']}",
+        f"{p['person']} 的结论：{OUTCOMES.get(p['outcome'], ('', p['outcome']))[1]}；{p['learnt']}",
     ),
     "candidate.named": lambda p: (
         f"Candidate {'kept' if p['kept'] else 'dropped'}: {p['reason']}",

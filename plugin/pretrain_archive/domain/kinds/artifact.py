@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pretrain_archive.domain.kinds.base import Digest, Payload
+from pretrain_archive.domain.kinds.evaluation import SuiteUsed
+from pretrain_archive.domain.kinds.release import CandidateAccount, ReleaseAccount
 
 
 class FileDigest(Payload):
@@ -59,15 +61,23 @@ class MetricResult(Payload):
     samples: int | None = None
     low: float | None = None
     high: float | None = None
+    stderr: float | None = None
+    interval: Literal["", "stated", "wilson", "normal"] = ""
 
 
 class Baseline(Payload):
-    """What the candidate is compared with; ``subject_digest`` differs from the candidate's."""
+    """What the candidate is compared with; ``subject_digest`` differs from the candidate's.
+
+    One that is not ``counted`` decides nothing, for the ``reason``; ``record_id`` is the ledger's evidence for it.
+    """
 
     name: str
     kind: Literal["untrained model", "n-gram model", "previous version", "other data version"]
     subject_digest: Digest
     metrics: list[MetricResult]
+    counted: bool = True
+    reason: str = ""
+    record_id: str | None = None
 
 
 class EvaluationReported(Payload):
@@ -75,6 +85,11 @@ class EvaluationReported(Payload):
 
     ``evaluator_digest`` is that of the program that measured, as it stood when it ran; ``seconds`` is how long it
     ran, ``devices`` how many accelerators it saw.
+
+    ``program`` is empty for the request's own program; ``imported`` numbers were measured elsewhere, by a program that
+    is unrecorded, and decide nothing. ``group`` names runs whose metrics are defined alike (R124). ``comparisons`` are
+    differences to each baseline with their intervals. ``scope`` says how far the numbers reach and what was not
+    evaluated (R123), None if unrecorded. ``page_uri`` is the report for people.
     """
 
     evaluation_id: str
@@ -94,10 +109,22 @@ class EvaluationReported(Payload):
     evaluator_digest: Digest | None = None
     seconds: float | None = None
     devices: int | None = None
+    try_id: str | None = None
+    program: str = ""
+    imported: bool = False
+    group: str = ""
+    suites: list[SuiteUsed] = []
+    comparisons: list[dict[str, Any]] = []
+    scope: dict[str, Any] | None = None
+    page_uri: str | None = None
+    page_digest: Digest | None = None
 
 
 class CandidateNamed(Payload):
-    """A checkpoint that may become the model: why it is kept or dropped (R103)."""
+    """A checkpoint that may become the model: why it is kept or dropped (R103).
+
+    ``account`` states what it rests on; None in records of earlier releases.
+    """
 
     candidate_id: str
     checkpoint_id: str
@@ -105,10 +132,14 @@ class CandidateNamed(Payload):
     evaluation_id: str
     kept: bool
     reason: str
+    account: CandidateAccount | None = None
 
 
 class ReleaseMade(Payload):
-    """What the close gate released (R104–R109, R113)."""
+    """What the close gate released (R104–R109, R113).
+
+    ``account`` is everything that a registry or a serving team needs; None in records of earlier releases.
+    """
 
     release_id: str
     name: str
@@ -121,6 +152,7 @@ class ReleaseMade(Payload):
     rollback: str
     take_down: str
     usage_scope: list[str]
+    account: ReleaseAccount | None = None
 
 
 class TombstoneWritten(Payload):

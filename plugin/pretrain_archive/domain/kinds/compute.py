@@ -9,6 +9,7 @@ from pydantic import Field
 
 from pretrain_archive.domain.kinds.base import Digest, Payload
 from pretrain_archive.domain.kinds.cluster import ExitClass
+from pretrain_archive.domain.kinds.evaluation import EvaluationPlanned
 
 
 class Budget(Payload):
@@ -69,7 +70,8 @@ class ConfigurationDeclared(Payload):
     """The effective configuration of the training program and the launch around it (R062–R067).
 
     A digest of code that is None is unrecorded: no file of the program was found. ``evaluate_code_files`` is
-    empty where the evaluation program is the training program's folder, file by file.
+    empty where the evaluation program is the training program's folder, file by file. ``evaluations`` are the programs
+    that measure with the suites that they are held to, the request's own first.
     """
 
     configuration: dict[str, Any]
@@ -80,6 +82,7 @@ class ConfigurationDeclared(Payload):
     evaluate_command: list[str] = []
     evaluate_code_digest: Digest | None = None
     evaluate_code_files: dict[str, str] = {}
+    evaluations: list[EvaluationPlanned] = []
     base_model: str | None = None
     budget: Budget
     stop: StopConditions
