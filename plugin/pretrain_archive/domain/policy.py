@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pretrain_archive.domain.errors import PolicyError
 from pretrain_archive.domain.policy_compute import Compute, Cost, Exploration
-from pretrain_archive.domain.policy_human import HumanEvaluation, ModelLife
 from pretrain_archive.domain.policy_evaluation import Evaluation
+from pretrain_archive.domain.policy_human import HumanEvaluation, ModelLife
 from pretrain_archive.domain.policy_platform import Platform
 from pretrain_archive.domain.policy_release import Release
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order

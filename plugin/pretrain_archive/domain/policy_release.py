@@ -1,0 +1,25 @@
+# ruff: noqa: RUF012 (pydantic copies a default for each instance)
+"""The policy's section ``[release]``: what is checked before a model may serve."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from pydantic import BaseModel, ConfigDict
+
+from pretrain_archive.domain.kinds.release import ServingAspect
+
+
+class Release(BaseModel):
+    """What a release must show.
+
+    A model is meant to serve when its intended use is one of ``serving_uses``, or its request declares a serving
+    value. Then every aspect in ``serving_demanded`` must be recorded before it is registered, and those in
+    ``serving_measured`` must have been measured on the candidate's own bytes: a declaration does not do.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    serving_uses: list[str] = ["product"]
+    serving_demanded: list[ServingAspect] = list(get_args(ServingAspect))
+    serving_measured: list[ServingAspect] = []
