@@ -241,6 +241,13 @@ PARAMS = {
     "take_down": text(
         "Take-down · 下线方式", "remove the release's folder; the archive keeps its record", section=RELEASE
     ),
+    "serving": lines(
+        "If it is to serve · 若要上线服务",
+        [],
+        RELEASE,
+        description="One 'aspect: value' per line: resources, latency, concurrency, safety_boundary, monitoring. · "
+        "每行一项“方面: 值”：资源、时延、并发、安全边界、监控。",
+    ),
 }
 
 

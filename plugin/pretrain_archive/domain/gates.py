@@ -94,6 +94,7 @@ RELEASE_REQUIRED = frozenset(
         "release.applicable",
         "release.not_applicable",
         "release.rollback",
+        "release.serving",
         "release.scope",
     }
 )

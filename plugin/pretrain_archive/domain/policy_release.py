@@ -7,7 +7,9 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from pretrain_archive.domain.kinds.release import ServingAspect
+from pretrain_archive.domain.kinds.release import ASPECTS, ServingAspect
+
+LINE = "one of " + ", ".join(ASPECTS) + ", a colon and the value, such as 'latency: p95 below 200 ms'"
 
 
 class Release(BaseModel):
@@ -23,3 +25,12 @@ class Release(BaseModel):
     serving_uses: list[str] = ["product"]
     serving_demanded: list[ServingAspect] = list(get_args(ServingAspect))
     serving_measured: list[ServingAspect] = []
+
+
+def parse_line(line: str) -> tuple[str, str]:
+    """Aspect and value of a line ``aspect: value``; ``ValueError`` says how a line looks."""
+    aspect, colon, value = line.partition(":")
+    name, value = aspect.strip().lower().replace(" ", "_").replace("-", "_"), value.strip()
+    if not colon or name not in ASPECTS or not value:
+        raise ValueError(f"{line!r} is no serving value: write {LINE}")
+    return name, value

@@ -14,6 +14,7 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.kinds import Budget, CheckpointPlan, Purpose, StopConditions
 from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.policy_release import parse_line
 
 TrainingType = Literal["pre-training", "continued pre-training", "fine-tuning", "alignment", "evaluation"]
 
@@ -89,6 +90,7 @@ class RunRequest(BaseModel):
     known_limits: list[str] = []
     rollback: str | None = None
     take_down: str | None = None
+    serving: list[str] = []
 
     @field_validator(
         "usage_scope",
@@ -98,6 +100,7 @@ class RunRequest(BaseModel):
         "applicable",
         "not_applicable",
         "known_limits",
+        "serving",
         mode="before",
     )
     @classmethod
@@ -111,6 +114,13 @@ class RunRequest(BaseModel):
     @classmethod
     def _empty_is_unrecorded(cls, value: Any) -> Any:
         return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("serving")
+    @classmethod
+    def _names_an_aspect(cls, lines: list[str]) -> list[str]:
+        for line in lines:
+            parse_line(line)
+        return lines
 
     @field_validator("access_granted_at", "access_revoked_at")
     @classmethod

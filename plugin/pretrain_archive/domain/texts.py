@@ -106,6 +106,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "close.gates_signed": ("Earlier gates signed", "此前关口已签署"),
     "close.tracks": ("No track is missing", "三条轨道齐全"),
     "close.walkthrough": ("Walk-through by a non-participant", "非参与者走查"),
+    "close.conclusion": ("Conclusion of the experiment", "实验结论"),
     "release.version": ("Release: version", "发布：版本"),
     "release.origin": ("Release: origin", "发布：来源"),
     "release.rights": ("Release: rights to the data", "发布：数据权利"),
@@ -114,6 +115,7 @@ ITEMS: dict[str, tuple[str, str]] = {
     "release.not_applicable": ("Release: where it must not be used", "发布：不适用场景"),
     "release.scope": ("Release: not from an exploration", "发布：不得来自探索训练"),
     "release.rollback": ("Release: rollback and take-down", "发布：回滚与下线方式"),
+    "release.serving": ("Release: ready to serve", "发布：上线服务检查"),
     "release.registry": ("Release: in a registry", "发布：已入登记库"),
 }
 

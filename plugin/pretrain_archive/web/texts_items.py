@@ -121,6 +121,10 @@ CHINESE: dict[str, tuple[str, str]] = {
     "close.further_use": ("预期用途已记录；审批人选择登记、继续或清理", "重新触发。"),
     "close.gates_signed": ("此前每道关口在日志中都有各自的批准", "签署尚未签署的关口。"),
     "close.tracks": ("三条轨道都有收尾记录", "补齐缺少的轨道。"),
+    "close.conclusion": (
+        "由人员记录了结论，所附证据均已查到",
+        "请记录：pretrain-archive run conclude RUN。",
+    ),
     "close.walkthrough": (
         "非参与者仅凭档案回答了问题",
         "请一位同事回答：pretrain-archive package exam DIR。",
@@ -136,7 +140,11 @@ CHINESE: dict[str, tuple[str, str]] = {
     "release.not_applicable": ("请求中写明了不适用场景", "说明模型不得用于何处。"),
     "release.scope": ("本训练经完整签批后启动", "以相同输入触发一次完整训练并签批。"),
     "release.rollback": ("请求中写明了回滚方式", "说明如何回滚和下线该模型。"),
-    "release.registry": ("注册表中有该发布", "未连接注册表；该发布仅记录在本档案中。"),
+    "release.serving": (
+        "策略所要求的各项上线服务检查均已针对候选检查点记录",
+        "补齐缺少的项：pretrain-archive release check RUN。",
+    ),
+    "release.registry": ("注册表中有该发布", "若已配置注册表，关闭训练时导出该发布。"),
     "gate.prepare": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署准备关口。"),
     "gate.run": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署执行关口。"),
     "gate.close": ("决定指明所示卷宗的摘要，并由有权的人签署", "签署结项关口。"),

@@ -76,6 +76,7 @@ def test_every_item_has_a_chinese_check_and_hint() -> None:
     assert set() == {item.id for item in items} - set(CHINESE)
     sometimes = {
         "release.scope",
+        "release.serving",
         "run.reconciled",
         "run.members_loaded",
         "run.data_path",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.checklists.common import Check, item, last, short, stated
+from pretrain_archive.domain.checklists.serving import release_serving
 from pretrain_archive.domain.checklists.sources import release_rights
 from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.policy import Policy
@@ -103,7 +104,7 @@ def release_registry(_view: RunView, policy: Policy) -> Item:
         blocking=False,
         owner=policy.people.model_owner,
         requirement="R113",
-        hint="No registry is connected; the release is recorded in this archive only.",
+        hint="The release is exported when the run is closed, where a registry is configured.",
     )
 
 
@@ -115,6 +116,7 @@ RELEASE: tuple[Check, ...] = (
     _release("applicable", "applicable", hint="Say where the model may be used."),
     _release("not_applicable", "not_applicable", hint="Say where the model must not be used."),
     _release("rollback", "rollback", "take_down", hint="Say how the model is rolled back and taken down."),
+    release_serving,
     release_scope,
     release_registry,
 )
