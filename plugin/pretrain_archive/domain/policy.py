@@ -21,6 +21,7 @@ from pretrain_archive.domain.policy_evaluation import Evaluation
 from pretrain_archive.domain.policy_human import HumanEvaluation, ModelLife
 from pretrain_archive.domain.policy_platform import Platform
 from pretrain_archive.domain.policy_release import Release
+from pretrain_archive.domain.policy_retention import Retention
 from pretrain_archive.domain.processing import RecipeRights, Step, check_order
 
 ROLES = ("data_owner", "model_owner", "platform_owner", "budget_owner", "restore_owner", "acceptance")
@@ -67,16 +68,6 @@ class Gates(_Part):
     decision_valid_hours: float = Field(gt=0)
     resume_valid_hours: float | None = Field(gt=0, default=None)
     user_ids: dict[str, str] = {}
-
-
-class Retention(_Part):
-    """How long an artifact class lives; there is no built-in day count (settled reading 4)."""
-
-    recovery_keep_last: int = Field(ge=1)
-    recovery_max_age_days: float = Field(ge=0)
-    evaluation_max_age_days: float = Field(ge=0)
-    approval_above_bytes: int = Field(ge=0)
-    legal_hold: list[str] = []
 
 
 SensitiveKind = Literal[
