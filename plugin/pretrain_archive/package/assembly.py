@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,18 @@ from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.port import Ledger, SignedCheckpoint
 from pretrain_archive.package import verify
 from pretrain_archive.package.content import Content, record_path
+from pretrain_archive.package.flushing import flush_files, flush_folder
 from pretrain_archive.package.proofs import multi_proof
 from pretrain_archive.package.workfolder import own_folder
 
 SEAL_PATIENCE = 90.0
 """Seconds: the signer seals at least once a minute."""
+SAY_EVERY = 5.0
+"""Seconds between two lines of progress."""
+
+
+def _silent(_line: str) -> None:
+    """Progress that nobody reads."""
 
 
 def same_package(folder: Path, content: Content) -> None:
@@ -47,25 +53,34 @@ def _faults(report: dict[str, Any], content: Content) -> list[dict[str, Any]]:
     return [i for i in report["items"] if i["verdict"] == verify.CHANGED and i["id"] not in own]
 
 
-def assemble(
-    ledger: Ledger, folder: Path, content: Content, records: Sequence[Record], *, verifier_key: str
+def assemble(  # noqa: PLR0913 - what a finished folder is made of
+    ledger: Ledger,
+    folder: Path,
+    content: Content,
+    records: Sequence[Record],
+    *,
+    verifier_key: str,
+    say: Callable[[str], None] = _silent,
 ) -> None:
-    """Make ``folder``: ``content`` with the records that close it, their proofs and the signed checkpoint."""
+    """Make ``folder``: ``content`` with the records that close it, their proofs and the signed checkpoint.
+
+    ``say`` is told every few seconds how far it is.
+    """
     checkpoint = _sealed(ledger, records[-1].position)
     proofs = multi_proof(ledger, records, checkpoint)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with own_folder(folder) as temporary:
-        for part in content.parts:
-            _write(temporary / part.path, part.data)
-        _write(temporary / "manifest.json", content.manifest)
-        for record in records[content.records :]:
-            _write(temporary / record_path(record), record.stored)
-        _write(temporary / "proofs.json", json.dumps(proofs, separators=(",", ":"), sort_keys=True).encode())
-        _write(temporary / "checkpoint.txt", checkpoint.text.encode())
+        files = [*((part.path, part.data) for part in content.parts), ("manifest.json", content.manifest)]
+        files += [(record_path(record), record.stored) for record in records[content.records :]]
+        files += [("proofs.json", json.dumps(proofs, separators=(",", ":"), sort_keys=True).encode())]
+        files += [("checkpoint.txt", checkpoint.text.encode())]
+        _write_all(temporary, files, say)
+        flush_files(temporary, [temporary / path for path, _ in files])
+        say(f"{len(files)} files are on the disk; checking them with the verifier of the package")
         _check(temporary, content, verifier_key)
-        for path in sorted(p for p in temporary.rglob("*") if p.is_dir()):
-            _flush(path)
-        _flush(temporary)
+        for path in sorted(temporary / name for name in _folders(path for path, _ in files)):
+            flush_folder(path)
+        flush_folder(temporary)
         _place(temporary, folder, content)
 
 
@@ -91,7 +106,7 @@ def _place(temporary: Path, folder: Path, content: Content) -> None:
             raise
         same_package(folder, content)
         shutil.rmtree(temporary, ignore_errors=True)
-    _flush(folder.parent)
+    flush_folder(folder.parent)
 
 
 def _check(temporary: Path, content: Content, verifier_key: str) -> None:
@@ -103,17 +118,26 @@ def _check(temporary: Path, content: Content, verifier_key: str) -> None:
         raise PackageError(f"the written package does not verify: {texts}.", hint="Run ledger verify.")
 
 
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
+def _write_all(folder: Path, files: Sequence[tuple[str, bytes]], say: Callable[[str], None]) -> None:
+    for name in sorted(_folders(path for path, _ in files)):
+        (folder / name).mkdir()
+    told = time.monotonic()
+    for number, (path, data) in enumerate(files):
+        with (folder / path).open("xb", buffering=0) as handle:
+            left = memoryview(data)
+            while left:
+                left = left[handle.write(left) :]
+        if time.monotonic() - told > SAY_EVERY:
+            told = time.monotonic()
+            say(f"{number + 1} of {len(files)} files of the package written")
 
 
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _folders(paths: Iterable[str]) -> set[str]:
+    """Every folder above one of ``paths``."""
+    found: set[str] = set()
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return found

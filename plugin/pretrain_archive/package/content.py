@@ -21,7 +21,7 @@ from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items, worst
 from pretrain_archive.package.readme import readme_text
-from pretrain_archive.package.secrets import scan
+from pretrain_archive.package.secrets import scan_all
 from pretrain_archive.storage.port import ObjectStore
 
 FORMAT = "pretrain-archive/package/1"
@@ -74,9 +74,8 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
 
 
 def _refuse_secrets(parts: Iterable[Part]) -> None:
-    found = sorted(
-        {str(secret) for part in parts if part.path != "verify.py" for secret in scan(part.path, part.data)}
-    )
+    texts = ((part.path, part.data) for part in parts if part.path != "verify.py")
+    found = sorted({str(secret) for secret in scan_all(texts)})
     if found:
         raise RefusedError(
             "the package would hold what looks like a secret",

@@ -7,8 +7,9 @@ kind, never the text itself. Digests, ids and public keys do not match: they hav
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -26,29 +27,120 @@ class Secret:
 
 SHAPES: dict[str, re.Pattern[bytes]] = {
     "private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
-    "AWS access key": re.compile(rb"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"),
-    "GitHub token": re.compile(rb"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{82})"),
-    "GitLab token": re.compile(rb"(?<![A-Za-z0-9])glpat-[A-Za-z0-9_-]{20}"),
-    "Hugging Face token": re.compile(rb"(?<![A-Za-z0-9])hf_[A-Za-z]{34}(?![A-Za-z0-9])"),
-    "Slack token": re.compile(rb"(?<![A-Za-z0-9])xox[abposr]-[A-Za-z0-9-]{10,}"),
+    "AWS access key": re.compile(rb"A(?<![A-Z0-9]A)(?:KI|SI)A[A-Z0-9]{16}(?![A-Z0-9])"),
+    "GitHub token": re.compile(rb"g(?<![A-Za-z0-9]g)(?:h[pousr]_[A-Za-z0-9]{36}|ithub_pat_[A-Za-z0-9_]{82})"),
+    "GitLab token": re.compile(rb"glpat-(?<![A-Za-z0-9]glpat-)[A-Za-z0-9_-]{20}"),
+    "Hugging Face token": re.compile(rb"hf_(?<![A-Za-z0-9]hf_)[A-Za-z]{34}(?![A-Za-z0-9])"),
+    "Slack token": re.compile(rb"xox(?<![A-Za-z0-9]xox)[abposr]-[A-Za-z0-9-]{10,}"),
     "Stripe key": re.compile(rb"(?<![A-Za-z0-9])[rs]k_live_[A-Za-z0-9]{16,}"),
-    "Google API key": re.compile(rb"(?<![A-Za-z0-9_-])AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
-    "OpenAI or Anthropic key": re.compile(rb"(?<![A-Za-z0-9])sk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}"),
+    "Google API key": re.compile(rb"AIza(?<![A-Za-z0-9_-]AIza)[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    "OpenAI or Anthropic key": re.compile(rb"sk-(?<![A-Za-z0-9]sk-)(?:ant-|proj-)?[A-Za-z0-9_-]{32,}"),
     "JSON web token": re.compile(
-        rb"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
+        rb"eyJ(?<![A-Za-z0-9_-]eyJ)[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     ),
     "password in a URL": re.compile(
-        rb"[a-z][a-z0-9+.-]{1,20}://[^\s:/@\"'<>\\]{1,64}:(?!\*+@)[^\s/@\"'<>\\]{1,128}@"
+        rb"://(?<=[a-z0-9+.-]://)[^\s:/@\"'<>\\]{1,64}:(?!\*+@)[^\s/@\"'<>\\]{1,128}@"
     ),
     "password or secret": re.compile(
         rb"(?i)(?<![a-z])(?:password|passwd|secret(?:_access)?_key|client_secret|api_?key|auth_?token|access_token)"
         rb"[\"']?\s*[:=]\s*[\"']?(?!\*{3}|null|none|true|false|unrecorded|\$\{|<|[\"',}\s])[^\s\"',}]{6,}"
     ),
 }
+"""What stands before a token is looked at behind its first letters: a pattern that begins with letters is fast."""
+
+MARKS: dict[str, tuple[bytes, ...]] = {
+    "private key": (b"PRIVATE KEY",),
+    "AWS access key": (b"AKIA", b"ASIA"),
+    "GitHub token": (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_"),
+    "GitLab token": (b"glpat-",),
+    "Hugging Face token": (b"hf_",),
+    "Slack token": (b"xox",),
+    "Stripe key": (b"k_live_",),
+    "Google API key": (b"AIza",),
+    "OpenAI or Anthropic key": (b"sk-",),
+    "JSON web token": (b"eyJ",),
+    "password in a URL": (b"@",),
+    "password or secret": (
+        b"password", b"passwd", b"secret_key", b"secret_access_key", b"client_secret", b"apikey", b"api_key",
+        b"authtoken", b"auth_token", b"access_token",
+    ),
+}  # fmt: skip
+"""Without one of these (in lower case for the last) a text cannot hold the shape: most records are done here."""
+
+BATCH_BYTES = 1 << 20
+
+SHORTEST_WRAPPED = 24
+"""Characters: no token fits into less base64."""
+_WORDS = re.compile(rb"[A-Za-z0-9+/_-]{%d,}" % SHORTEST_WRAPPED)
+"""Both alphabets of RFC 4648."""
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def scan_all(files: Iterable[tuple[str, bytes]]) -> Iterator[Secret]:
+    """Yield what looks like a secret in the names and contents of ``files``; the work grows with their bytes.
+
+    Small files are looked at many at once, and one by one only where there is something: a shape that begins in
+    one file and ends in the next is none.
+    """
+    batch: list[tuple[str, bytes]] = []
+    size = 0
+    for path, data in files:
+        batch.append((path, data))
+        size += len(data)
+        if size >= BATCH_BYTES:
+            yield from _scan_batch(batch)
+            batch, size = [], 0
+    yield from _scan_batch(batch)
+
+
+def _scan_batch(batch: Sequence[tuple[str, bytes]]) -> Iterator[Secret]:
+    names = "\n".join(path for path, _ in batch)
+    if next(scan_name(names), None) is not None:
+        yield from (secret for path, _ in batch for secret in scan_name(path))
+    if len(batch) == 1 or next(scan("", b"\n".join(data for _, data in batch)), None) is not None:
+        yield from (secret for path, data in batch for secret in scan(path, data))
 
 
 def scan(path: str, data: bytes) -> Iterator[Secret]:
-    """Yield what looks like a secret in ``data``, the content of ``path``."""
+    """Yield what looks like a secret in ``data``, the content of ``path``, and what does inside of its base64."""
+    for kind, start in _shapes(data):
+        yield Secret(path=path, line=_line(data, start), kind=kind)
+    for word in sorted({word for word in _WORDS.findall(data) if _may_be_wrapped(word)}):
+        for kind in _unwrapped(word):
+            yield Secret(path=path, line=_line(data, data.find(word)), kind=f"{kind}, in base64")
+
+
+def scan_name(path: str) -> Iterator[Secret]:
+    """Yield what looks like a secret in the name of a file; the finding does not repeat that name."""
+    for kind, _ in _shapes(path.encode("utf-8", "surrogateescape")):
+        yield Secret(path="the name of a file", line=1, kind=kind)
+
+
+def _may_be_wrapped(word: bytes) -> bool:
+    """Base64 of a token has letters of both cases: digests, ids and paths, most of what is long, have one."""
+    return not (word.islower() or word.isupper())
+
+
+def _line(data: bytes, start: int) -> int:
+    return data.count(b"\n", 0, start) + 1
+
+
+def _shapes(data: bytes) -> Iterator[tuple[str, int]]:
+    """Kind and place of everything in ``data`` that has the shape of a secret."""
+    lower = data.lower()
     for kind, shape in SHAPES.items():
-        for found in shape.finditer(data):
-            yield Secret(path=path, line=data.count(b"\n", 0, found.start()) + 1, kind=kind)
+        text = lower if kind == "password or secret" else data
+        if any(mark in text for mark in MARKS[kind]):
+            for found in shape.finditer(data):
+                yield kind, found.start()
+
+
+def _unwrapped(word: bytes) -> Iterator[str]:
+    """Kinds of secrets inside a word that is base64 of text, wherever in the word that begins."""
+    word, found = word.translate(_URL_SAFE), dict[str, None]()
+    for start in range(4):
+        whole = word[start : start + (len(word) - start) // 4 * 4]
+        rest = word[start + len(whole) :]
+        padded = whole + (rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b"")
+        found |= dict.fromkeys(kind for kind, _ in _shapes(base64.b64decode(padded)))
+    yield from found

@@ -26,17 +26,26 @@ from pretrain_archive.package.content import Content, make_content
 from pretrain_archive.package.evidence import Part
 from pretrain_archive.storage.port import ObjectStore
 
+
+def _silent(_line: str) -> None:
+    """Progress that nobody reads."""
+
+
 Closing = Callable[[PackageWritten], Sequence[Draft]]
 """Makes what is appended in the same transaction as ``package.written``: the close itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Writer:
-    """Who writes: the task try behind the records, and the ledger's verification key as notes print it."""
+    """Who writes: the task try behind the records, and the ledger's verification key as notes print it.
+
+    ``say`` takes lines of progress.
+    """
 
     actor: Actor
     origin: Origin
     verifier_key: str
+    say: Callable[[str], None] = _silent
 
 
 def write_package(
@@ -63,6 +72,7 @@ def write_package(
         raise PackageError(f"run {view.run_uid} has no records.", hint="Name a run that the ledger knows.")
     if view.around is None:
         view = with_sources(ledger, view)
+    writer.say(f"package of {len(view.records)} records")
     known = None if renew else _known_statement(store, view, writer, tuple(extra))
     if known is None:
         told = replace(view, around=known_until(view.around, _newest(view.records)))
@@ -75,7 +85,7 @@ def write_package(
     if folder.exists():
         same_package(folder, content)
     else:
-        assemble(ledger, folder, content, records, verifier_key=writer.verifier_key)
+        assemble(ledger, folder, content, records, verifier_key=writer.verifier_key, say=writer.say)
     return PackageWritten.model_validate(statement.payload, extra="ignore")
 
 

@@ -36,6 +36,7 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.retention import temporary as retention
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.known_run import knowing_runs
 from pretrain_archive.services.runs import opened_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore, local_path
 
@@ -66,6 +67,7 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     fresh approval of an entitled person stands in the ledger under the policy in force. A run that is closed
     already gets the package that its close named.
     """
+    ledger = knowing_runs(ledger)
     # The sources as they stand before anything is judged: a release is not recorded if one moves meanwhile.
     view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
     record, decision = _signed(ledger, view, shelf)
@@ -84,12 +86,13 @@ def archive_stopped(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid:
     It has no release and no signature of the run and close gates, and says so. The same package is found again by
     a retry. Raises :class:`RefusedError` for a run that no review closed.
     """
+    ledger = knowing_runs(ledger)
     view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
     closed = view.latest(RunClosed)
     if closed is None or closed.outcome not in CLOSING.values():
         raise RefusedError(f"run {run_uid} was not closed by a review", hint="Answer its review first.")
     folder = shelf.packages_folder / run_uid
-    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
+    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key, say=caller.say)
     try:
         written = write_package(ledger, store, view, folder=folder, writer=writer)
     except AlreadyRecordedError:
@@ -115,7 +118,9 @@ def _write(
         )
 
     def write() -> PackageWritten:
-        writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
+        writer = Writer(
+            actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key, say=caller.say
+        )
         run, folder = load_run(ledger, run_uid), shelf.packages_folder / run_uid
         return write_package(
             ledger, store, run, folder=folder, writer=writer,
