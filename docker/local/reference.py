@@ -34,6 +34,7 @@ COMMANDS = (
     ("run", "timeline"),
     ("run", "diagnose"),
     ("run", "change"),
+    ("run", "conclude"),
     ("run", "resubmit"),
     ("launch", "plan"),
     ("package", "verify"),

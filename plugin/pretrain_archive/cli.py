@@ -15,6 +15,7 @@ import typer
 
 from pretrain_archive.commands import (
     changes,
+    conclude,
     cost,
     drill,
     labels,
@@ -64,6 +65,7 @@ command(app, "withdraw")(source.withdraw)
 command(run.app, "timeline")(timeline.timeline)
 command(run.app, "diagnose")(timeline.diagnose)
 command(run.app, "change")(changes.change)
+command(run.app, "conclude")(conclude.conclude)
 command(run.app, "resubmit")(resubmit.resubmit)
 
 

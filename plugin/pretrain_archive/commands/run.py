@@ -292,6 +292,7 @@ def diff(
     ]
     lines = [*table(rows, head=["cause", "field", "left", "right"])] if rows else []
     lines += [f"unrecorded: {gap}" for gap in found.unrecorded]
+    lines += [f"{uid}: {plain(told or 'no conclusion recorded')}" for uid, told in found.conclusions]
     lines.append(f"{found.verdict}: {len(found.changed)} changed, {found.equal} equal")
     answer(found.to_json(), lines, as_json=as_json)
 

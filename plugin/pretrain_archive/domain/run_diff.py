@@ -17,6 +17,7 @@ from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.governance_conclusion import conclusion_of, conclusion_told
 from pretrain_archive.domain.records import Track
 from pretrain_archive.domain.run_view import RunView
 
@@ -58,7 +59,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunDiff:
-    """The comparison of ``baseline`` with each of ``others``."""
+    """The comparison of ``baseline`` with each of ``others``.
+
+    ``conclusions`` are what persons concluded of each run, in English; None is unrecorded.
+    """
 
     baseline: str
     others: tuple[str, ...]
@@ -66,6 +70,7 @@ class RunDiff:
     changed: tuple[Change, ...]
     unrecorded: tuple[str, ...]
     equal: int
+    conclusions: tuple[tuple[str, str | None], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """What ``run diff`` prints."""
@@ -76,6 +81,7 @@ class RunDiff:
             "changed": [change.to_dict() for change in self.changed],
             "unrecorded": list(self.unrecorded),
             "equal": self.equal,
+            "conclusions": [{"run": run, "told": told} for run, told in self.conclusions],
         }
 
 
@@ -160,7 +166,13 @@ def compare(baseline: RunView, others: list[RunView]) -> RunDiff:
         changed=tuple(changed),
         unrecorded=tuple(unrecorded),
         equal=equal,
+        conclusions=tuple((view.run_uid, _concluded(view)) for view in (baseline, *others)),
     )
+
+
+def _concluded(view: RunView) -> str | None:
+    found = conclusion_of(view)
+    return conclusion_told(found[1])[0] if found else None
 
 
 def _verdict(changed: set[str], gaps: bool) -> str:

@@ -15,6 +15,7 @@ from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.package.concluded import tell_conclusion
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
 from pretrain_archive.package.reviewed import reviews_told, without_release
 
@@ -241,6 +242,7 @@ def _why(view: RunView) -> _Words:
             f"评估结果 {mine}" + (f"；对照：{others}。" if others else "，无基线。"),
             report[0],
         )
+    tell_conclusion(words, view)
     return words
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import item, last, names_snapshot, short, stated
+from pretrain_archive.domain.checklists.conclusion import conclusion
 from pretrain_archive.domain.checklists.release import RELEASE
 from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.policy import Policy
@@ -249,5 +250,6 @@ CHECKS = (
     gates_signed,
     tracks,
     walkthrough,
+    conclusion,
     *RELEASE,
 )
