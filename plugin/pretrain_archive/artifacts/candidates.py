@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from pretrain_archive.artifacts.candidate_account import candidate_account
 from pretrain_archive.artifacts.registration import current
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
@@ -191,6 +192,11 @@ def _payload(view: RunView, entry: _Entry, *, kept: bool, reason: str, why_not_b
         value = f"{_acceptance(view)[0]} {best[2]:g}"
         why_not_best = why_not_best or "its evaluation did not pass"
         reason = f"{reason}; not step {best[0].step} ({value}): {why_not_best}"
+    account = candidate_account(
+        view, checkpoint, [entry[0] for entry in _evaluated(view)], metric=_acceptance(view)[0]
+    )
+    if kept and account.not_lowest_loss:
+        reason = f"{reason}; {account.not_lowest_loss}"
     return CandidateNamed(
         candidate_id=candidate_id(view.run_uid, checkpoint.checkpoint_id),
         checkpoint_id=checkpoint.checkpoint_id,
@@ -198,4 +204,5 @@ def _payload(view: RunView, entry: _Entry, *, kept: bool, reason: str, why_not_b
         evaluation_id=evaluation.evaluation_id,
         kept=kept,
         reason=reason,
+        account=account,
     )

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pretrain_archive.artifacts.release_account import release_account, release_policy
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError, StreamMovedError
 from pretrain_archive.domain.exploration import REASON, is_exploration
@@ -25,6 +26,7 @@ from pretrain_archive.domain.kinds import (
 )
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.serving import serving_of
 from pretrain_archive.gates.releases import release_holder, release_key
 from pretrain_archive.ledger.port import Ledger
 
@@ -105,10 +107,10 @@ def _make(
     view = RunView.of(run_uid, ledger.records(streams=[run_uid]))
     problems = [*_decision_problems(view, decision), *_candidate_problems(view, candidate)]
     if not problems:
-        problems = _gaps(terms, decision)
+        problems = [*_gaps(terms, decision), *_serving_gaps(view, decision)]
     if problems:
         raise RefusedError(f"run {run_uid} is not released", reasons=tuple(problems))
-    payload = _payload(run_uid, candidate, terms)
+    payload = _payload(view, candidate, terms)
     standing = view.last(ReleaseMade)
     if standing is not None:
         return _known(payload, standing[0])
@@ -140,7 +142,7 @@ def _require_free(ledger: Ledger, run_uid: str, terms: Terms) -> None:
 
 def _known(payload: ReleaseMade, record: Record) -> Released:
     release = read_payload(record, ReleaseMade)
-    if release != payload:
+    if not _same(release, payload):
         raise RefusedError(
             f"this run released {release.name} {release.version} ({release.checkpoint_digest}); "
             f"{payload.name} {payload.version} ({payload.checkpoint_digest}) is another one.",
@@ -149,9 +151,15 @@ def _known(payload: ReleaseMade, record: Record) -> Released:
     return Released(release=release, record=record, created=False)
 
 
-def _payload(run_uid: str, candidate: CandidateNamed, terms: Terms) -> ReleaseMade:
+def _same(release: ReleaseMade, other: ReleaseMade) -> bool:
+    """Whether both say the same; the account is of the moment in which the standing one was made."""
+    return release.model_copy(update={"account": None}) == other.model_copy(update={"account": None})
+
+
+def _payload(view: RunView, candidate: CandidateNamed, terms: Terms) -> ReleaseMade:
+    name = f"{view.run_uid}\n{candidate.candidate_id}".encode()
     return ReleaseMade(
-        release_id="rel_" + hashlib.sha256(f"{run_uid}\n{candidate.candidate_id}".encode()).hexdigest()[:32],
+        release_id="rel_" + hashlib.sha256(name).hexdigest()[:32],
         name=terms.name,
         version=terms.version or UNRECORDED,
         candidate_id=candidate.candidate_id,
@@ -162,6 +170,7 @@ def _payload(run_uid: str, candidate: CandidateNamed, terms: Terms) -> ReleaseMa
         rollback=terms.rollback or UNRECORDED,
         take_down=terms.take_down or UNRECORDED,
         usage_scope=terms.usage_scope,
+        account=release_account(view, candidate),
     )
 
 
@@ -234,3 +243,11 @@ def _gaps(terms: Terms, decision: Record) -> list[str]:
         for name, item in DEMANDED.items()
         if not getattr(terms, name) and item not in accepted
     ]
+
+
+def _serving_gaps(view: RunView, decision: Record) -> list[str]:
+    """What a model that is to serve does not show (R114), unless the approver knowingly left it open."""
+    if "release.serving" in set(decision.payload.get("acknowledged", [])):
+        return []
+    gaps = serving_of(view, release_policy(view)).gaps
+    return [f"serving, {aspect.replace('_', ' ')}: {reason}" for aspect, reason in gaps.items()]

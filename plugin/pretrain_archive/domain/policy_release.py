@@ -1,4 +1,3 @@
-# ruff: noqa: RUF012 (pydantic copies a default for each instance)
 """The policy's section ``[release]``: what is checked before a model may serve."""
 
 from __future__ import annotations

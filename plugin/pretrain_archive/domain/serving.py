@@ -61,7 +61,7 @@ def _declared(lines: Iterable[Any], by: str) -> dict[str, ServingCheck]:
 
 
 def _gaps(checks: dict[str, ServingCheck], elsewhere: set[str], policy: Release) -> dict[str, str]:
-    gaps = {}
+    gaps: dict[str, str] = {}
     for aspect in ASPECTS:
         if aspect not in {*policy.serving_demanded, *policy.serving_measured}:
             continue
