@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from pretrain_archive.artifacts.formats.folder import MARKER
-from pretrain_archive.artifacts.formats.sharded import local
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.identity import path_to_text
-from pretrain_archive.retention.files import Look, Removed, Target
+from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
+from pretrain_archive.retention.unlinking import Unlinking, held_by, sync_folder, walk_files
 
 JOURNAL = ".{name}.retention.json"
+__all__ = ["FolderFiles", "sync_folder"]
 
 
 def _ignore(step: str) -> None:
@@ -36,7 +35,7 @@ class FolderFiles:
         """See :class:`ArtifactFiles`. A missing parent is an unmounted disk, not a deletion."""
         folder = _folder(target)
         try:
-            begun = _journal(folder).exists()
+            begun = _journal(target).exists()
             if not folder.parent.is_dir():
                 detail = f"{_shown(folder.parent)} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
@@ -59,46 +58,41 @@ class FolderFiles:
                 if seen.presence == "missing":
                     return Removed(bytes_released=0, already_missing=True)
                 self._on_step("journal")
-                _write_journal(folder, target, plan_digest, seen.bytes_present)
-            begun_with = int(json.loads(_journal(folder).read_bytes())["bytes"])
+                _write_journal(target, plan_digest, seen.bytes_held)
+            begun_with = int(json.loads(_journal(target).read_bytes())["bytes"])
             self._unlink(folder, target, undo=not seen.begun)
         except (OSError, ValueError, KeyError) as error:
             raise StorageError(f"{target.location}: not deleted: {error}.") from error
-        if os.path.lexists(folder):
-            raise StorageError(f"{target.location}: still there after deletion.")
+        left = self.look(target)
+        if left.presence != "missing":
+            raise StorageError(f"{target.location}: still there after deletion: {left.presence}.")
         return Removed(bytes_released=begun_with, already_missing=False)
 
     def finish(self, target: Target) -> None:
         """See :class:`ArtifactFiles`."""
-        folder = _folder(target)
-        journal = _journal(folder)
+        journal = _journal(target)
         if journal.exists():
             self._on_step("forget journal")
             journal.unlink(missing_ok=True)
-            sync_folder(folder.parent)
+            sync_folder(journal.parent)
 
     def _unlink(self, folder: Path, target: Target, *, undo: bool) -> None:
         if not folder.exists():
             sync_folder(folder.parent)  # a cut pass may have removed it without making that durable
             return
-        removed = False
-        try:
-            for file in sorted(target.files, key=lambda entry: entry.path != MARKER):
-                path = local(folder, file.path)
-                if os.path.lexists(path):
-                    self._on_step(f"unlink {file.path}")
-                    path.unlink()
-                    removed = True
-                    if file.path == MARKER:
-                        sync_folder(folder)
-        except OSError:
-            if undo and not removed:  # nothing went, so nothing is under way
-                _journal(folder).unlink(missing_ok=True)
-            raise
-        folders = sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True)
-        for below in folders:
-            below.rmdir()
-        sync_folder(folder)
+        with Unlinking(folder, on_step=self._on_step) as work:
+            work.unlink([file.path for file in target.files], whole=not target.parts)
+            if work.faults and not work.gone and undo:  # nothing went, so nothing is under way
+                _journal(target).unlink(missing_ok=True)
+                first = work.faults[0]
+                raise StorageError(f"{target.location}: not deleted: {first.key}: {first.message}.")
+            if work.faults:
+                raise PartlyDeletedError(
+                    target.location, faults=work.faults, gone=work.gone, bytes_gone=work.bytes_gone
+                )
+            work.remove_folders(whole=not target.parts)
+        if target.parts:
+            return
         self._on_step("rmdir")
         folder.rmdir()
         self._on_step("sync parent")
@@ -112,12 +106,14 @@ def _folder(target: Target) -> Path:
     return folder
 
 
-def _journal(folder: Path) -> Path:
-    return folder.with_name(JOURNAL.format(name=folder.name))
+def _journal(target: Target) -> Path:
+    folder = _folder(target)
+    name = "-".join((folder.name, *target.parts))
+    return folder.with_name(JOURNAL.format(name=name))
 
 
-def _write_journal(folder: Path, target: Target, plan_digest: str, size: int) -> None:
-    journal = _journal(folder)
+def _write_journal(target: Target, plan_digest: str, size: int) -> None:
+    journal = _journal(target)
     draft = journal.with_name(journal.name + ".tmp")
     body = json.dumps({"ref": target.ref, "plan_digest": plan_digest, "bytes": size})
     with draft.open("w", encoding="utf-8") as file:
@@ -125,38 +121,30 @@ def _write_journal(folder: Path, target: Target, plan_digest: str, size: int) ->
         file.flush()
         os.fsync(file.fileno())
     draft.replace(journal)
-    sync_folder(folder.parent)
+    sync_folder(journal.parent)
 
 
 def _compare(folder: Path, target: Target, *, begun: bool) -> Look:
-    recorded = {file.path: file.size for file in target.files}
-    present, total, other = 0, 0, []
-    for base, folders, names in os.walk(os.fsencode(folder)):
-        for name in [
-            *names,
-            *(each for each in folders if Path(os.fsdecode(base + b"/" + each)).is_symlink()),
-        ]:
-            path = base + b"/" + name
-            info = os.lstat(path)
-            relative = path_to_text(os.path.relpath(path, os.fsencode(folder)))
-            if not stat.S_ISREG(info.st_mode) or recorded.get(relative) != info.st_size:
-                other.append(relative)
-            else:
-                present, total = present + 1, total + info.st_size
+    going = {file.path: file.size for file in target.files}
+    staying = {file.path: file.size for file in target.keep}
+    found, other = [], []
+    for relative, info in walk_files(folder):
+        if info is not None and going.get(relative) == info.st_size:
+            found.append(info)
+        elif info is None or staying.get(relative) != info.st_size:
+            other.append(relative)
+    total = sum(info.st_size for info in found)
     if other:
         detail = f"holds what was not recorded like this: {', '.join(sorted(other)[:5])}"
         return Look(presence="changed", bytes_present=total, detail=detail, begun=begun)
-    whole = present == len(recorded)
-    return Look(presence="present" if whole else "partial", bytes_present=total, begun=begun)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if not found and target.parts:
+        return Look(presence="missing", begun=begun)
+    return Look(
+        presence="present" if len(found) == len(going) else "partial",
+        bytes_present=total,
+        begun=begun,
+        bytes_held=held_by(found),
+    )
 
 
 def _shown(path: Path) -> str:

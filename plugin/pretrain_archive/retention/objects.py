@@ -1,45 +1,167 @@
-"""Artifacts in an object store: objects below one key, removed from the recorded list."""
+"""Artifacts in an object store: every version of the recorded objects, removed in batches, absence listed.
+
+The journal names each version that is to go, so that a later pass neither takes what was written meanwhile for its
+own nor needs what is gone already. Completion markers go first and alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import io
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+from pretrain_archive.artifacts.formats.folder import MARKER
 from pretrain_archive.domain.errors import StorageError
-from pretrain_archive.retention.files import Look, Removed, Target
+from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
+from pretrain_archive.storage.bulk import KeyFault, StoredVersion, delete_many, versions_of
 from pretrain_archive.storage.port import ObjectStore
+
+JOURNALS = "retention/journal/"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Journal:
+    """What a removal under way set out to delete. Written once, before the first byte goes."""
+
+    ref: str
+    plan_digest: str
+    size: int
+    versions: tuple[StoredVersion, ...]
+
+    def to_json(self) -> bytes:
+        """The object's bytes."""
+        rows = [[entry.key, entry.version, entry.size, entry.marker] for entry in self.versions]
+        document = {"ref": self.ref, "plan_digest": self.plan_digest, "bytes": self.size, "versions": rows}
+        return json.dumps(document).encode()
+
+    @classmethod
+    def parse(cls, raw: bytes) -> Journal:
+        """Read what :meth:`to_json` wrote; ``ValueError`` or ``KeyError`` for anything else."""
+        document = json.loads(raw)
+        rows = tuple(
+            StoredVersion(key=str(key), version=version, size=int(size), marker=bool(marker))
+            for key, version, size, marker in document["versions"]
+        )
+        return cls(
+            ref=document["ref"],
+            plan_digest=document["plan_digest"],
+            size=int(document["bytes"]),
+            versions=rows,
+        )
+
+
+class Removal:
+    """Deletes versions of named objects of one ``store``; ``journals`` is where journals are kept."""
+
+    def __init__(self, store: ObjectStore, *, journals: ObjectStore | None = None) -> None:
+        self._store = store
+        self._journals = store if journals is None else journals
+
+    def begun(self, ref: str) -> Journal | None:
+        """The journal of a removal that is under way."""
+        key = journal_key(ref)
+        if self._journals.stat(key) is None:
+            return None
+        try:
+            with self._journals.open(key) as file:
+                return Journal.parse(file.read())
+        except (ValueError, KeyError, TypeError) as error:
+            raise StorageError(
+                f"{self._journals.location(key)}: is no journal of a deletion: {error}.",
+                hint="Look at what lies there before anything is deleted.",
+            ) from error
+
+    def run(self, ref: str, versions: Sequence[StoredVersion], *, plan_digest: str, where: str) -> Removed:
+        """Delete ``versions`` (or what the journal names), first those of markers; prove that none is listed."""
+        journal = self.begun(ref)
+        if journal is None:
+            if not versions:
+                return Removed(bytes_released=0, already_missing=True)
+            size = sum(entry.size for entry in versions)
+            journal = Journal(ref=ref, plan_digest=plan_digest, size=size, versions=tuple(versions))
+            self._journals.put_if_absent(journal_key(ref), io.BytesIO(journal.to_json()))
+        going = list(self.still_there(journal.versions))
+        first = [entry for entry in going if entry.key.endswith(f"/{MARKER}")]
+        rest = [entry for entry in going if not entry.key.endswith(f"/{MARKER}")]
+        answer = delete_many(self._store, first)
+        if not answer.faults:  # without its marker nothing else goes: it would look whole
+            answer += delete_many(self._store, rest)
+        left = list(self.still_there(going))
+        if left or answer.faults:
+            self._tell(where, going, left, answer.faults)
+        return Removed(bytes_released=journal.size, already_missing=False, versions=len(journal.versions))
+
+    def finish(self, ref: str) -> None:
+        """Forget the journal."""
+        self._journals.delete(journal_key(ref))
+
+    def still_there(self, versions: Iterable[StoredVersion]) -> Iterator[StoredVersion]:
+        """Those of ``versions`` that the store lists now."""
+        wanted = {(entry.key, entry.version): entry for entry in versions}
+        for prefix in sorted({_listed(entry.key) for entry in wanted.values()}):
+            for entry in versions_of(self._store, prefix):
+                if (entry.key, entry.version) in wanted:
+                    yield entry
+
+    def _tell(
+        self,
+        where: str,
+        going: Sequence[StoredVersion],
+        left: Sequence[StoredVersion],
+        faults: Sequence[KeyFault],
+    ) -> None:
+        """Raise for what stays, each with the code that the service gave (or that it gave none)."""
+        told = {(fault.key, fault.version): fault for fault in faults}
+        silent = KeyFault(key="", code="StillThere", message="deleted without an error, and still listed")
+        named = [
+            told.get((entry.key, entry.version), replace(silent, key=entry.key, version=entry.version))
+            for entry in left
+        ]
+        if not named:  # a fault that was told and is gone all the same: done by somebody else
+            return
+        gone = len(going) - len(left)
+        bytes_gone = sum(entry.size for entry in going) - sum(entry.size for entry in left)
+        raise PartlyDeletedError(where, faults=named, gone=gone, bytes_gone=bytes_gone)
 
 
 class StoreFiles:
-    """Addresses below those of one store."""
+    """Addresses below those of one store. ``journals`` is where journals are kept, by default there, too."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, *, journals: ObjectStore | None = None) -> None:
         self._store = store
         self._base = store.location("x").removesuffix("x")
+        self._removal = Removal(store, journals=journals)
 
     def handles(self, location: str) -> bool:
         """See :class:`ArtifactFiles`."""
         return location.startswith(self._base) and len(location) > len(self._base)
 
     def look(self, target: Target) -> Look:
-        """See :class:`ArtifactFiles`."""
+        """See :class:`ArtifactFiles`. What is hidden behind a delete marker is present: it is still paid for."""
         try:
-            begun = self._store.stat(_journal(target)) is not None
-            found = {info.key: info.size for info in self._store.list(self._prefix(target))}
+            journal = self._removal.begun(target.ref)
+            found = list(versions_of(self._store, self._prefix(target)))
         except StorageError as error:
             return Look(presence="unreachable", detail=error.message)
-        recorded = {self._prefix(target) + file.path: file.size for file in target.files}
-        if not found:
-            return Look(presence="missing", begun=begun)
-        other = sorted(key for key, size in found.items() if recorded.get(key) != size)
-        if other:
+        begun = journal is not None
+        current = _current(found)
+        own = {self._prefix(target) + file.path for file in target.files}
+        held = [entry for entry in found if entry.key in own]
+        total = sum(entry.size for entry in held)
+        if other := self._strange(target, current, journal):
             detail = f"holds what was not recorded like this: {', '.join(other[:5])}"
-            return Look(presence="changed", bytes_present=sum(found.values()), detail=detail, begun=begun)
-        whole = len(found) == len(recorded)
+            return Look(presence="changed", bytes_present=total, detail=detail, begun=begun)
+        if not held:
+            return Look(presence="missing", begun=begun)
+        whole = len(own & set(current)) == len(own)
         return Look(
-            presence="present" if whole else "partial", bytes_present=sum(found.values()), begun=begun
+            presence="present" if whole else "partial",
+            bytes_present=sum(current[key].size for key in own & set(current)),
+            begun=begun,
+            bytes_held=total,
         )
 
     def remove(self, target: Target, *, plan_digest: str) -> Removed:
@@ -47,33 +169,50 @@ class StoreFiles:
         seen = self.look(target)
         if seen.presence in {"unreachable", "changed"}:
             raise StorageError(f"{target.location}: {seen.detail}.", hint="Nothing was deleted there.")
-        journal = _journal(target)
-        if not seen.begun:
-            if seen.presence == "missing":
-                return Removed(bytes_released=0, already_missing=True)
-            body = {"ref": target.ref, "plan_digest": plan_digest, "bytes": seen.bytes_present}
-            self._store.put_if_absent(journal, io.BytesIO(json.dumps(body).encode()))
-        with self._store.open(journal) as file:
-            begun_with = int(json.loads(file.read())["bytes"])
-        faults = []
-        for entry in target.files:
-            key = self._prefix(target) + entry.path
-            try:
-                self._store.delete(key)
-            except StorageError as error:  # the others go on; the next pass tries only what is left
-                faults.append(error.message)
-        left = [entry.path for entry in target.files if self._store.stat(self._prefix(target) + entry.path)]
-        if left:
-            raise StorageError(f"{target.location}: still there: {', '.join(left)}. {' '.join(faults)}")
-        return Removed(bytes_released=begun_with, already_missing=False)
+        own = {self._prefix(target) + file.path for file in target.files}
+        versions = [entry for entry in versions_of(self._store, self._prefix(target)) if entry.key in own]
+        return self._removal.run(target.ref, versions, plan_digest=plan_digest, where=target.location)
 
     def finish(self, target: Target) -> None:
         """See :class:`ArtifactFiles`."""
-        self._store.delete(_journal(target))
+        self._removal.finish(target.ref)
+
+    def _strange(
+        self, target: Target, current: Mapping[str, StoredVersion], journal: Journal | None
+    ) -> list[str]:
+        """Current objects that are not as recorded. While a removal is under way its own versions are not strange."""
+        recorded = {self._prefix(target) + file.path: file.size for file in (*target.files, *target.keep)}
+        ours = {(entry.key, entry.version) for entry in journal.versions} if journal else set()
+        return sorted(
+            key
+            for key, entry in current.items()
+            if recorded.get(key) != entry.size and not (entry.version and (key, entry.version) in ours)
+        )
 
     def _prefix(self, target: Target) -> str:
         return unquote(target.location[len(self._base) :]).rstrip("/") + "/"
 
 
-def _journal(target: Target) -> str:
-    return f"retention/journal/{hashlib.sha256(target.ref.encode()).hexdigest()}.json"
+def journal_key(ref: str) -> str:
+    """The key of the journal of a removal."""
+    return f"{JOURNALS}{hashlib.sha256(ref.encode()).hexdigest()}.json"
+
+
+def _listed(key: str) -> str:
+    """The folder that is listed to see a key: one listing serves all the keys in it."""
+    return key.rpartition("/")[0] + "/" if "/" in key else key
+
+
+def _current(found: Iterable[StoredVersion]) -> dict[str, StoredVersion]:
+    """What readers see: the newest version of each key, unless a delete marker hides it.
+
+    Versions come oldest first; a marker is only in the way if it is the newest, which the store says.
+    """
+    newest: dict[str, StoredVersion] = {}
+    hidden: set[str] = set()
+    for entry in found:
+        if entry.marker:
+            hidden |= {entry.key} if entry.latest else set()
+        else:
+            newest[entry.key] = entry
+    return {key: entry for key, entry in newest.items() if key not in hidden}

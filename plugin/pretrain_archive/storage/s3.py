@@ -8,16 +8,19 @@ a multipart object is no digest of its bytes.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.storage.bulk import BulkAnswer, StoredVersion
 from pretrain_archive.storage.keys import check_key
 from pretrain_archive.storage.port import BucketPlace, ObjectInfo
+from pretrain_archive.storage.s3_bulk import S3Bulk
 from pretrain_archive.storage.s3_client import words_of
 
 PART = 8 << 20
@@ -96,6 +99,21 @@ class S3Store:
             self.client.delete_object(Bucket=self.bucket, Key=self._key(key))
         except (BotoCoreError, ClientError) as error:
             raise self._refused("delete", key, error) from error
+
+    def versions(self, prefix: str) -> Iterator[StoredVersion]:
+        """See :meth:`VersionedStore.versions`."""
+        try:
+            for entry in S3Bulk(self.bucket, client=self.client).versions(self.prefix + prefix):
+                yield replace(entry, key=entry.key[len(self.prefix) :])
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused("list the versions of", prefix, error) from error
+
+    def delete_versions(self, versions: Iterable[StoredVersion]) -> BulkAnswer:
+        """See :meth:`VersionedStore.delete_versions`."""
+        whole = (replace(entry, key=self.prefix + entry.key) for entry in versions)
+        answer = S3Bulk(self.bucket, client=self.client).delete(whole)
+        faults = tuple(replace(fault, key=fault.key[len(self.prefix) :]) for fault in answer.faults)
+        return replace(answer, faults=faults)
 
     def location(self, key: str) -> str:
         """See :meth:`ObjectStore.location`."""
