@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -116,6 +117,18 @@ class MemoryLedger:
             if limit is not None and number >= limit:
                 return
             yield record
+
+    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Position and body of records, oldest first."""
+        for record in self.records(kinds=kinds, after=after):
+            yield record.position, record.body()
+
+    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
+        """The edges to things of a type."""
+        for record in self.records(after=after):
+            for edge in record.edges:
+                if edge.object.type == object_type:
+                    yield str(edge.subject), str(edge.object), record.stream
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """Every run, newest first; the query is not applied here."""

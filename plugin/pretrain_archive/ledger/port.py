@@ -6,9 +6,9 @@ beyond the position in the log. An HTTP adapter for workers without a route to t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pretrain_archive.domain.errors import BehindAnchorError, LedgerError
 from pretrain_archive.domain.identity import Ref
@@ -145,6 +145,12 @@ class Ledger(Protocol):
         limit: int | None = None,
     ) -> Iterator[Record]:
         """Yield records by position, oldest first, streamed; empty ``kinds`` means every kind."""
+
+    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield position and body (see ``Record.body``) of the records of ``kinds``, oldest first: for very many."""
+
+    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
+        """Yield subject, object and the record's stream of every edge to a thing of that type, in any order."""
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """Return a page of runs, newest first."""

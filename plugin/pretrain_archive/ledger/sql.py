@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from pretrain_archive.domain.errors import ArchiveError, LedgerError
 from pretrain_archive.domain.identity import Ref, parse_time, utc_now
 from pretrain_archive.domain.records import Draft, Edge, Record
-from pretrain_archive.ledger import audit, reading, sealing
+from pretrain_archive.ledger import audit, projecting, reading, sealing
 from pretrain_archive.ledger.anchors import Anchor
 from pretrain_archive.ledger.engine import Database, Session
 from pretrain_archive.ledger.port import (
@@ -91,6 +92,14 @@ class SqlLedger:
     ) -> Iterator[Record]:
         """See ``Ledger.records``. Read in pages: appending while iterating is allowed."""
         return reading.read_records(self.database, streams=streams, kinds=kinds, after=after, limit=limit)
+
+    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """See ``Ledger.bodies``. Read in pages: appending while iterating is allowed."""
+        return projecting.read_bodies(self.database, kinds=kinds, after=after)
+
+    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
+        """See ``Ledger.links``."""
+        return projecting.read_links(self.database, object_type=object_type, after=after)
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """See ``Ledger.runs``."""

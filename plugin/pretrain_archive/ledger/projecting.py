@@ -1,0 +1,106 @@
+"""Reading very many records without building them: bodies as plain JSON, and the edges that end at a type of thing.
+
+A body is compared with the leaf beside it, as everywhere: what was edited is not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+from pretrain_archive.domain.merkle import leaf_hash
+from pretrain_archive.ledger.engine import Database
+from pretrain_archive.ledger.rows import UNREADABLE, checked_record
+from pretrain_archive.ledger.tables import from_column
+
+PAGE = 2000
+"""Rows per read; a page is one short transaction, and some megabytes."""
+WINDOW = 20_000
+"""Positions per read of edges."""
+
+
+def read_bodies(
+    database: Database, *, kinds: Collection[str], after: int
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """See ``Ledger.bodies``; ``LedgerError`` names a row that is not what was appended."""
+    marks = ", ".join("?" * len(kinds))
+    sql = (
+        "SELECT position, stored, leaf FROM pretrain_archive_record "  # noqa: S608 - only marks are inserted
+        f"WHERE position > ? AND kind IN ({marks}) ORDER BY position LIMIT ?"
+    )
+    names, wanted = list(kinds), frozenset(kinds)
+    if len(names) == 1:  # so that the index on kind and position gives the order
+        sql = sql.replace("kind IN (?)", "kind = ?")
+    while True:
+        rows = _rows(database, sql, [after, *names, PAGE])
+        for position, stored, leaf in rows:
+            yield int(position), _body(int(position), stored, leaf, wanted)
+        if len(rows) < PAGE:
+            return
+        after = int(rows[-1][0])
+
+
+def _body(position: int, stored: Any, leaf: Any, kinds: frozenset[str]) -> Mapping[str, Any]:
+    body = bytes(stored) if isinstance(stored, bytes | bytearray | memoryview) else b""
+    try:
+        if leaf_hash(body) == bytes(leaf):
+            found: dict[str, Any] = from_json(body)
+            if found["kind"] in kinds:
+                return found
+    except UNREADABLE:
+        pass
+    record = checked_record(position, stored, leaf)  # it says what is wrong with the row
+    if record.kind not in kinds:
+        checked_record(position, b"", leaf)
+    return record.body()
+
+
+_LINKS = (
+    "SELECT e.object, e.subject, e.position, e.ordinal, r.stream FROM pretrain_archive_edge e "
+    "JOIN pretrain_archive_record r ON r.position = e.position WHERE "
+)
+
+
+def read_links(database: Database, *, object_type: str, after: int) -> Iterator[tuple[str, str, str]]:
+    """See ``Ledger.links``.
+
+    All of them are read along the index on the object where texts sort by bytes (SQLite); what is new, and
+    everything on a server with a collation of its own, in windows of positions.
+    """
+    if after < 0 and not database.postgres:
+        return _along_index(database, object_type)
+    return _in_windows(database, object_type, after)
+
+
+def _along_index(database: Database, object_type: str) -> Iterator[tuple[str, str, str]]:
+    sql = (
+        f"{_LINKS}(e.object, e.subject, e.position, e.ordinal) > (?, ?, ?, ?) AND e.object < ? "
+        "ORDER BY e.object, e.subject, e.position, e.ordinal LIMIT ?"
+    )
+    place: list[Any] = [f"{object_type}:", "", -1, -1]
+    while True:
+        rows = _rows(database, sql, [*place, f"{object_type};", PAGE])  # ';' is the byte behind ':'
+        for object_, subject, _, _, stream in rows:
+            yield from_column(subject), from_column(object_), from_column(stream)
+        if len(rows) < PAGE:
+            return
+        place = list(rows[-1][:4])
+
+
+def _in_windows(database: Database, object_type: str, after: int) -> Iterator[tuple[str, str, str]]:
+    sql = f"{_LINKS}e.position > ? AND e.position <= ? AND substr(e.object, 1, ?) = ? ORDER BY e.position"
+    [(newest,)] = _rows(database, "SELECT COALESCE(MAX(position), -1) FROM pretrain_archive_record", [])
+    first = f"{object_type}:"
+    for start in range(after, int(newest), WINDOW):
+        for object_, subject, _, _, stream in _rows(database, sql, [start, start + WINDOW, len(first), first]):
+            yield from_column(subject), from_column(object_), from_column(stream)
+
+
+def _rows(database: Database, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
+    def read() -> list[tuple[Any, ...]]:
+        with database.transaction() as session:
+            return session.all(sql, parameters)
+
+    return database.attempt(read)
