@@ -9,7 +9,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PY := $(BIN)/python
-TESTS ?= tests/unit tests/integration tests/bypass tests/bench tests/e2e
+# Empty: everything.
+TESTS ?=
 
 .PHONY: help
 help: ## Show this list
@@ -30,7 +31,7 @@ down: ## Stop what `make up` started
 
 .PHONY: test
 test: install peers system check ## Run every check and every test (TESTS=… chooses)
-	@exec $(PY) -m pytest -p no:cacheprovider $(TESTS)
+	@exec $(PY) $(if $(TESTS),-m pytest -p no:cacheprovider $(TESTS),docker/local/every_test.py)
 
 .PHONY: check
 check: install ## Lint, format, types and layers
@@ -43,6 +44,10 @@ check: install ## Lint, format, types and layers
 .PHONY: bench
 bench: install peers ## Measure the numbers that the project promises; prints tables
 	@exec $(PY) -m pytest -p no:cacheprovider -s -m bench tests/bench
+
+.PHONY: fuzz
+fuzz: install ## Fuzz every parser of foreign files for five minutes each (two hours: nightly); `make test` takes 20 s
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-300} exec $(PY) -m pytest -p no:cacheprovider tests/fuzz
 
 .PHONY: faults
 faults: install system ## Kill and fail at every single file syscall (an hour: nightly); `make test` takes some of each
