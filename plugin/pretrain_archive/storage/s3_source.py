@@ -120,11 +120,29 @@ class SourceBucket:
         stream.connect()
         return cast("BinaryIO", stream)
 
-    def _get(self, key: bytes, start: int, version: str | None, etag: str) -> Answer:
+    def read_range(
+        self, key: bytes, *, start: int, size: int, version: str | None = None, etag: str = ""
+    ) -> bytes:
+        """Up to ``size`` bytes from ``start``, of the state that :meth:`open` would read; fewer only at its end."""
+        if size <= 0:
+            return b""
+        answer = self._get(key, start, version, etag, end=start + size - 1)
+        with answer["Body"] as body:
+            try:
+                raw: bytes = body.read(size)
+            except Exception as error:  # urllib3 and botocore raise unrelated types for a broken connection
+                raise self._refused("read", key, error) from error
+        if len(raw) < min(size, answer.get("ContentLength", size)):
+            raise self._refused("read", key, EOFError(f"it ended after {len(raw)} bytes"))
+        return raw
+
+    def _get(
+        self, key: bytes, start: int, version: str | None, etag: str, *, end: int | None = None
+    ) -> Answer:
         wanted: dict[str, Any] = {"Bucket": self.name, "Key": key.decode()}
         wanted |= {"VersionId": version} if version is not None else {}
         wanted |= {"IfMatch": etag} if etag else {}
-        wanted |= {"Range": f"bytes={start}-"} if start else {}
+        wanted |= {"Range": f"bytes={start}-{'' if end is None else end}"} if start or end is not None else {}
         try:
             answer: Answer = self._client.get_object(**wanted)
         except FAILURES as error:

@@ -1,204 +1,220 @@
-"""What a checkpoint folder holds: format, files, tensors, components, training state, and what is wrong.
+"""What a checkpoint holds: format, files, tensors, components, training state, and what is wrong.
 
-Rules of completeness: a folder with training state (``state.json`` or ``meta.json``), and every folder that
-is not safetensors, counts only with its empty ``.complete`` marker, which is written last; a folder with
-weights alone (an exported model) is judged by its bytes. A name that says "being written" never counts.
+Rules of completeness. A folder with training state of the contract (``state.json`` or ``meta.json``), and every folder
+of no known format, counts only with its empty ``.complete`` marker, which is written last. Weights alone (an exported
+model) are judged by their bytes; a distributed checkpoint by ``.metadata``, which is written last, and by the files
+that it names; Megatron and DeepSpeed folders by the ranks' files; a Hugging Face ``Trainer`` folder by its state file.
+A name that says "being written" never counts.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.artifacts.formats import sharded, strict_json
-from pretrain_archive.artifacts.formats.safetensors import Tensor, read_header
+from pretrain_archive.artifacts.formats import dcp, parts, ranks, sharded, state, strict_json, torchfile
+from pretrain_archive.artifacts.formats.parts import COMPONENTS, component_of
+from pretrain_archive.artifacts.formats.safetensors import Tensor, header_of
+from pretrain_archive.artifacts.formats.state import STATE_FILES
+from pretrain_archive.artifacts.readers import FileEntry, Reader, reader_of
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.identity import DIGEST, path_to_text
-from pretrain_archive.ledger.canonical import canonical_bytes
+
+__all__ = ["COMPONENTS", "MARKER", "STATE_FILES", "FileEntry", "Inspection", "component_of", "inspect"]
 
 MARKER = ".complete"
-STATE_FILES = ("state.json", "meta.json")
-WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".distcp", ".npz", ".npy", ".ckpt", ".gguf", ".h5")
-COMPONENTS = ("weights", "optimizer", "data_state", "other")
+MEGATRON_COMMON = "common.pt"
+MEGATRON_INDEX = "metadata.json"
 NO_WEIGHTS = "no weight file"
 IN_PROGRESS = re.compile(
     r"^\.|^(?:tmp|temp)[.\-_]|[.\-_](?:tmp|temp|partial|writing|incomplete)(?:[.\-_]|$)", re.IGNORECASE
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileEntry:
-    """A regular file: ``path`` relative to the folder as ``path_to_text`` writes it, size in bytes."""
-
-    path: str
-    size: int
+FILE_IN_PROGRESS = re.compile(r"\.(?:tmp|temp|partial|part|incomplete|writing)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inspection:
-    """A checkpoint folder as found.
+    """A checkpoint as found.
 
-    ``tensors`` pairs each tensor with its file. ``components`` are bytes of weights, optimizer, data_state
-    and other. What the state file does not say is None. ``problems`` empty means that it may be registered.
+    ``tensors`` pairs each tensor, or each piece of one, with its file; ``tensor_count`` counts tensors. ``components``
+    are bytes of weights, optimizer, data_state and other. What the checkpoint does not say is None. ``facts`` is what
+    it says of its model. ``problems`` empty means that it may be registered; ``warnings`` do not hinder.
     """
 
-    folder: Path
+    location: str
     format: str
     files: tuple[FileEntry, ...] = ()
     tensors: tuple[tuple[str, Tensor], ...] = ()
+    tensor_count: int = 0
     components: dict[str, int] = field(default_factory=dict)
     step: int | None = None
     tokens: int | None = None
     data_position: dict[str, Any] | None = None
     configuration_digest: str | None = None
+    facts: dict[str, Any] | None = None
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether nothing speaks against the folder."""
+        """Whether nothing speaks against it."""
         return not self.problems
 
 
-def inspect(folder: Path) -> Inspection:
-    """Look at ``folder`` without changing it and without reading tensors. Never raises for bad content."""
-    if folder.is_symlink() or not folder.is_dir():
-        return Inspection(folder=folder, format="none", problems=(_missing(folder),))
-    problems: list[str] = []
-    if IN_PROGRESS.search(folder.name):
-        problems.append(f"the name {folder.name!r} says that the folder is still being written")
+def inspect(place: Path | Reader | str) -> Inspection:
+    """Look at a folder, an address or a reader without changing it and without reading tensors.
+
+    Never raises for bad content; :class:`StorageError` for a bucket that does not answer.
+    """
+    reader = reader_of(place)
     try:
-        files = tuple(_files(folder, problems))
-    except OSError as error:
-        return Inspection(
-            folder=folder, format="none", problems=(f"folder cannot be read: {error.strerror}",)
-        )
-    names = {entry.path for entry in files}
-    tensors = _tensors(folder, files, problems)
-    form = _format(names)
-    state = _state(folder, names, problems)
-    _check_weights(files, problems)
-    # Without any weights that is the one cause; a marker would not help.
-    marked = MARKER in names or problems[-1:] == [NO_WEIGHTS]
-    if not marked and (form == "folder" or any(name in names for name in STATE_FILES)):
-        problems.append(f"no {MARKER} marker: the writer did not finish")
-    return Inspection(
-        folder=folder,
-        format=form,
-        files=files,
-        tensors=tuple(tensors),
-        components=_components(files),
-        problems=tuple(problems),
-        **(state or {}),
-    )
-
-
-def component_of(path: str) -> str:
-    """Which part of a checkpoint a file belongs to, by its name: one of :data:`COMPONENTS`."""
-    name = path.rsplit("/", 1)[-1].lower()
-    if "optim" in name:
-        return "optimizer"
-    if name in STATE_FILES or name.startswith(("data_state", "dataloader", "rng")):
-        return "data_state"
-    return "weights" if name.endswith(WEIGHT_SUFFIXES) else "other"
-
-
-def _missing(folder: Path) -> str:
-    if folder.is_symlink():
-        return "the folder is a link; name the folder itself"
-    return "is not a folder" if folder.exists() else "the folder does not exist"
-
-
-def _files(folder: Path, problems: list[str]) -> Iterator[FileEntry]:
-    """Regular files below ``folder`` in byte order; links and devices are problems, never followed."""
-    root = os.fsencode(folder)
-    pending: list[bytes] = [b""]
-    found: list[tuple[bytes, int]] = []
-    while pending:
-        below = pending.pop()
-        with os.scandir(root + b"/" + below) as entries:
-            for entry in entries:
-                relative = below + entry.name
-                info = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(info.st_mode):
-                    pending.append(relative + b"/")
-                elif stat.S_ISREG(info.st_mode):
-                    found.append((relative, info.st_size))
-                else:
-                    problems.append(f"{path_to_text(relative)} is a link or device, not a file")
-    for relative, size in sorted(found):
-        yield FileEntry(path=path_to_text(relative), size=size)
-
-
-def _tensors(folder: Path, files: tuple[FileEntry, ...], problems: list[str]) -> list[tuple[str, Tensor]]:
-    by_file: dict[str, list[Tensor]] = {}
-    for entry in files:
-        if entry.path.endswith(".safetensors"):
-            try:
-                header = read_header(sharded.local(folder, entry.path), where=entry.path)
-            except CheckpointError as error:
-                problems.append(error.message.rstrip("."))
-            else:
-                by_file[entry.path] = list(header.tensors)
-    names = {entry.path for entry in files}
-    problems.extend(sharded.problems(folder, names, {f: {t.name for t in ts} for f, ts in by_file.items()}))
-    return [(file, tensor) for file in sorted(by_file) for tensor in by_file[file]]
-
-
-def _format(names: set[str]) -> str:
-    if any(name.endswith(sharded.INDEX_SUFFIX) for name in names):
-        return "safetensors-sharded"
-    weights = [name for name in names if component_of(name) == "weights"]
-    return "safetensors" if weights and all(n.endswith(".safetensors") for n in weights) else "folder"
-
-
-def _check_weights(files: tuple[FileEntry, ...], problems: list[str]) -> None:
-    weights = [entry for entry in files if component_of(entry.path) == "weights"]
-    if not weights:
-        problems.append(NO_WEIGHTS)
-    problems.extend(
-        f"{entry.path} has 0 bytes"
-        for entry in weights
-        if entry.size == 0 and not entry.path.endswith(".safetensors")  # those are named by their header
-    )
-
-
-def _components(files: tuple[FileEntry, ...]) -> dict[str, int]:
-    sizes = dict.fromkeys(COMPONENTS, 0)
-    for entry in files:
-        sizes[component_of(entry.path)] += entry.size
-    return sizes
-
-
-def _state(folder: Path, names: set[str], problems: list[str]) -> dict[str, Any] | None:
-    name = next((name for name in STATE_FILES if name in names), None)
-    if name is None:
-        return None
-    try:
-        raw = strict_json.load_object(folder / name, where=name, limit=1024 * 1024)
-        return _read_state(raw, name)
+        listing = reader.listing()
     except CheckpointError as error:
-        problems.append(error.message.rstrip("."))
-        return None
+        return Inspection(location=reader.location, format="none", problems=(error.message.rstrip("."),))
+    return _Look(reader, listing.files, listing.faults).seen()
 
 
-def _read_state(raw: dict[str, Any], name: str) -> dict[str, Any]:
-    step, tokens = raw.get("step"), raw.get("tokens")
-    for field_name, value in (("step", step), ("tokens", tokens)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
-        if value is not None and not whole:
-            raise CheckpointError(f"{name}: {field_name} must be a whole number from 0, found {value!r}.")
-    position, digest = raw.get("data_position"), raw.get("configuration_digest")
-    if position is not None and not isinstance(position, dict):
-        raise CheckpointError(f"{name}: data_position must be an object, found {type(position).__name__}.")
-    if digest is not None and not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
-        raise CheckpointError(f"{name}: configuration_digest must be sha256: and 64 hex digits.")
-    try:
-        canonical_bytes(position)
-    except (ValueError, RecursionError) as error:  # a whole number above 2^53 would be rounded by readers
-        raise CheckpointError(f"{name}: data_position cannot be recorded exactly: {error}.") from error
-    return {"step": step, "tokens": tokens, "data_position": position, "configuration_digest": digest}
+class _Look:
+    """One look at one listing; each step adds to what is known and to what is wrong."""
+
+    def __init__(self, reader: Reader, files: tuple[FileEntry, ...], faults: tuple[str, ...]) -> None:
+        self.reader = reader
+        self.entries = files
+        self.files: Mapping[str, FileEntry] = {entry.path: entry for entry in files}
+        self.problems: list[str] = []
+        if IN_PROGRESS.search(reader.name):
+            self.problems.append(f"the name {reader.name!r} says that the folder is still being written")
+        self.problems.extend(faults)
+        self.warnings: list[str] = []
+        self.tensors: list[tuple[str, Tensor]] = []
+        self.pieces: dict[str, dict[str, int]] = {}
+        """Bytes by component of files whose metadata says what is in them."""
+        self.names: set[str] = set()
+
+    def seen(self) -> Inspection:
+        self._unfinished()
+        self._safetensors()
+        distributed = self._distributed()
+        self._archives()
+        self.problems.extend(ranks.problems(self.files))
+        facts = state.model_facts(self.reader, self.files, self.problems)
+        form = self._format(facts, distributed=distributed)
+        known = state.read_state(self.reader, self.files, self.problems)
+        self._weights()
+        self._marked(form)
+        return Inspection(
+            location=self.reader.location,
+            format=form,
+            files=self.entries,
+            tensors=tuple(self.tensors),
+            tensor_count=len(self.names) if distributed else len(self.tensors),
+            components=parts.sizes(self.entries, self.pieces),
+            facts=facts,
+            problems=tuple(self.problems),
+            warnings=tuple(self.warnings),
+            **known,
+        )
+
+    def _unfinished(self) -> None:
+        self.problems.extend(
+            f"{path} is still being written, by its name" for path in self.files if FILE_IN_PROGRESS.search(path)
+        )
+
+    def _safetensors(self) -> None:
+        held: dict[str, set[str]] = {}
+        for entry in self.entries:
+            if entry.path.endswith(".safetensors"):
+                try:
+                    header, _ = header_of(self.reader, entry)
+                except CheckpointError as error:
+                    self.problems.append(error.message.rstrip("."))
+                else:
+                    held[entry.path] = {tensor.name for tensor in header.tensors}
+                    self.tensors.extend((entry.path, tensor) for tensor in header.tensors)
+        self.problems.extend(sharded.problems(self.reader, self.files, held))
+
+    def _distributed(self) -> bool:
+        """Check every distributed checkpoint in the folder (there may be one below, beside other state)."""
+        with_data = {_above(path) for path in self.files if path.endswith(dcp.SUFFIX)}
+        indexed = {_above(path) for path in self.files if path.rpartition("/")[2] == dcp.METADATA}
+        for folder in sorted(with_data - indexed):
+            count = sum(1 for path in self.files if _above(path) == folder and path.endswith(dcp.SUFFIX))
+            name = f"{folder}{dcp.METADATA}"
+            self.problems.append(f"no {name} beside {count} {dcp.SUFFIX} files: saved to node-local disks?")
+        for folder in sorted(indexed):
+            found = parts.read_distributed(self.reader, self.files, folder)
+            self.problems.extend(found.problems)
+            self.warnings.extend(found.warnings)
+            self.tensors.extend(found.tensors)
+            self.names |= {f"{folder}{tensor.name}" for _, tensor in found.tensors}
+            self.pieces.update(found.pieces)
+        return bool(with_data or indexed)
+
+    def _archives(self) -> None:
+        for entry in self.entries:
+            if entry.path.endswith(torchfile.SUFFIXES):
+                try:
+                    problem = torchfile.problem_of(self.reader, entry)
+                except CheckpointError as error:
+                    problem = error.message.rstrip(".")
+                self.problems.extend([problem] if problem else [])
+
+    def _format(self, facts: dict[str, Any] | None, *, distributed: bool) -> str:
+        if MEGATRON_INDEX in self.files and (MEGATRON_COMMON in self.files or distributed):
+            self._megatron_index(distributed=distributed)
+            return "megatron-distributed"
+        if ranks.has_megatron(self.files):
+            return "megatron"
+        if facts is not None or state.TRAINER_STATE in self.files:
+            return "huggingface"
+        if ranks.has_deepspeed(self.files):
+            return "deepspeed"
+        if distributed:
+            return "torch-distributed"
+        if any(name.endswith(sharded.INDEX_SUFFIX) for name in self.files):
+            return "safetensors-sharded"
+        weights = [name for name in self.files if component_of(name) == "weights"]
+        return "safetensors" if weights and all(n.endswith(".safetensors") for n in weights) else "folder"
+
+    def _megatron_index(self, *, distributed: bool) -> None:
+        """``metadata.json`` names the way of saving; ``common.pt`` (a pickle, not opened) holds what all ranks share."""
+        try:
+            index = strict_json.read_object(self.reader, self.files[MEGATRON_INDEX], limit=state.STATE_LIMIT)
+        except CheckpointError as error:
+            self.problems.append(error.message.rstrip("."))
+            return
+        backend = index.get("sharded_backend")
+        if backend == "torch_dist" and not distributed:
+            self.problems.append(f"no {dcp.METADATA} and no {dcp.SUFFIX} file: saved to node-local disks?")
+        if MEGATRON_COMMON not in self.files and index.get("common_backend", "torch") == "torch":
+            self.problems.append(f"{MEGATRON_COMMON} is missing")
+
+    def _weights(self) -> None:
+        weights = [entry for entry in self.entries if component_of(entry.path) == "weights"]
+        if not weights:
+            self.problems.append(NO_WEIGHTS)
+        self.problems.extend(
+            f"{entry.path} has 0 bytes"
+            for entry in self.entries
+            if entry.size == 0
+            and entry.path.endswith(parts.WEIGHT_SUFFIXES)
+            and not entry.path.endswith((".safetensors", dcp.SUFFIX))  # those are named by header or metadata
+        )
+
+    def _marked(self, form: str) -> None:
+        # Without any weights that is the one cause; a marker would not help.
+        if MARKER in self.files or NO_WEIGHTS in self.problems:
+            return
+        if form == "folder" or any(name in self.files for name in STATE_FILES):
+            self.problems.append(f"no {MARKER} marker: the writer did not finish")
+        elif form == "huggingface" and state.TRAINER_STATE not in self.files:
+            resumable = sorted({"optimizer.pt", "scheduler.pt"} & set(self.files))
+            if resumable:
+                self.problems.append(f"no {state.TRAINER_STATE} beside {resumable[0]}: the writer did not finish")
+
+
+def _above(path: str) -> str:
+    """The folder of a file with its ``/``, empty for the checkpoint itself."""
+    return path[: path.rfind("/") + 1]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pretrain_archive.artifacts.formats import strict_json
+from pretrain_archive.artifacts.readers import FileEntry, Reader
 from pretrain_archive.domain.errors import CheckpointError
 
 MAX_HEADER = 100_000_000
@@ -83,6 +84,15 @@ def read_header(path: Path, *, where: str = "") -> Header:
     if len(raw) != length:
         raise CheckpointError(f"{name}: header is cut: expected {length} bytes, found {len(raw)}.")
     return parse_header(raw, data_size=size - 8 - length, where=name)
+
+
+def header_of(reader: Reader, file: FileEntry) -> tuple[Header, int]:
+    """The checked header of a checkpoint's file, wherever it lies, and the offset of its byte buffer."""
+    length = _header_length(reader.read(file, 0, 8), file.size, file.path)
+    raw = reader.read(file, 8, length)
+    if len(raw) != length:
+        raise CheckpointError(f"{file.path}: header is cut: expected {length} bytes, found {len(raw)}.")
+    return parse_header(raw, data_size=file.size - 8 - length, where=file.path), 8 + length
 
 
 def _header_length(prefix: bytes, size: int, name: str) -> int:

@@ -1,62 +1,66 @@
-"""Sharded safetensors: an index that names, for every tensor, the shard that holds it.
+"""Sharded weights: an index that names, for every tensor, the shard that holds it.
 
-An index is a promise about files; each promise is checked against the shards' own headers.
+An index is a promise about files; each promise is checked against the shards' own headers where these can be read
+(safetensors), and against the files' being there where not (``pytorch_model.bin``).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 
 from pretrain_archive.artifacts.formats import strict_json
+from pretrain_archive.artifacts.readers import FileEntry, Reader, local
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.identity import path_to_text, text_to_path
+from pretrain_archive.domain.identity import path_to_text
+
+__all__ = ["INDEX", "INDEX_SUFFIX", "local", "problems"]
 
 INDEX_SUFFIX = ".safetensors.index.json"
-SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-\d{5}\.safetensors")
+INDEX = re.compile(r".+\.(?:safetensors|bin)\.index(?:\.[A-Za-z0-9_-]{1,32})?\.json|.+\.index\.[A-Za-z0-9_-]{1,32}\.json")
+SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})\.(?:safetensors|bin)")
 
 
-def local(folder: Path, path: str) -> Path:
-    """The path on this machine of a file that was named by ``path_to_text``."""
-    return folder / os.fsdecode(text_to_path(path))
-
-
-def problems(folder: Path, names: AbstractSet[str], held: Mapping[str, AbstractSet[str]]) -> list[str]:
+def problems(
+    reader: Reader, files: Mapping[str, FileEntry], held: Mapping[str, AbstractSet[str]]
+) -> list[str]:
     """What is wrong between indexes and shards.
 
-    ``names`` are the folder's files; ``held`` the tensors of each readable safetensors file. Files that
-    could not be read are in ``names`` only and were reported before.
+    ``files`` are the checkpoint's by path; ``held`` the tensors of each readable safetensors file. Files that could
+    not be read are in ``files`` only and were reported before.
     """
-    indexes = sorted(name for name in names if name.endswith(INDEX_SUFFIX))
     found: list[str] = []
     indexed: set[str] = set()
-    for index in indexes:
+    shards = {name for name in files if SHARD.fullmatch(name.rpartition("/")[2])}
+    for index in sorted(name for name in files if is_index(name)):
         try:
-            by_shard = _weight_map(folder, index)
+            by_shard = _weight_map(reader, files[index])
         except CheckpointError as error:
             found.append(error.message.rstrip("."))
-            indexed |= {name for name in names if SHARD.fullmatch(name)}  # one cause, told once
+            indexed |= shards  # one cause, told once
             continue
         indexed |= set(by_shard)
         for shard, tensors in sorted(by_shard.items()):
-            found.extend(_shard_problems(index, shard, tensors, names, held))
-    unnamed = sorted(name for name in names - indexed if SHARD.fullmatch(name))
-    return found + [f"{name} is a shard that no index names" for name in unnamed]
+            found.extend(_shard_problems(index, shard, tensors, files, held))
+        found.extend(_counted(index, by_shard))
+    return found + [f"{name} is a shard that no index names" for name in sorted(shards - indexed)]
 
 
-def _weight_map(folder: Path, index: str) -> dict[str, set[str]]:
-    document = strict_json.load_object(local(folder, index), where=index)
-    mapping = document.get("weight_map")
+def is_index(path: str) -> bool:
+    """Whether a file is an index, by its name."""
+    return INDEX.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def _weight_map(reader: Reader, index: FileEntry) -> dict[str, set[str]]:
+    mapping = strict_json.read_object(reader, index).get("weight_map")
     if not isinstance(mapping, dict) or not mapping:
-        raise CheckpointError(f"{index}: weight_map must map at least one tensor to its shard.")
-    below = index.rpartition("/")[0]
+        raise CheckpointError(f"{index.path}: weight_map must map at least one tensor to its shard.")
+    below = index.path.rpartition("/")[0]
     by_shard: dict[str, set[str]] = {}
     for tensor, shard in mapping.items():
         if not isinstance(shard, str) or not shard or "/" in shard or "\\" in shard or shard in {".", ".."}:
-            raise CheckpointError(f"{index}: tensor {tensor!r} names {shard!r}, expected a file beside it.")
+            raise CheckpointError(f"{index.path}: tensor {tensor!r} names {shard!r}, expected a file beside it.")
         name = path_to_text(shard.encode("utf-8", "surrogatepass"))
         by_shard.setdefault(f"{below}/{name}" if below else name, set()).add(tensor)
     return by_shard
@@ -66,10 +70,10 @@ def _shard_problems(
     index: str,
     shard: str,
     tensors: AbstractSet[str],
-    names: AbstractSet[str],
+    files: Mapping[str, FileEntry],
     held: Mapping[str, AbstractSet[str]],
 ) -> list[str]:
-    if shard not in names:
+    if shard not in files:
         return [f"{index} names {shard}, which is missing"]
     if shard not in held:
         return []
@@ -80,6 +84,17 @@ def _shard_problems(
     if extra:
         found.append(f"{shard} holds tensors that {index} does not name: {_few(extra)}")
     return found
+
+
+def _counted(index: str, by_shard: Mapping[str, AbstractSet[str]]) -> list[str]:
+    """Shards state in their names how many there are: an index that names fewer leaves weights out."""
+    named = [found for shard in by_shard if (found := SHARD.fullmatch(shard.rpartition("/")[2]))]
+    counts = {(found["stem"], int(found["count"])) for found in named}
+    return [
+        f"{index} names {seen} shards of {stem}, their names say {count}"
+        for stem, count in sorted(counts)
+        if (seen := sum(1 for found in named if found["stem"] == stem)) != count
+    ]
 
 
 def _few(names: list[str]) -> str:

@@ -1,0 +1,262 @@
+"""A pickle as a tree of names and values: read opcode by opcode, never loaded.
+
+Nothing is imported, looked up or called. What a real unpickler would call becomes a :class:`Made` that says what it
+would have called and with what; what it would import becomes a :class:`Name`. A name that ``allowed`` does not know
+ends the reading: a checkpoint that names ``posix.system`` is refused and not looked at further.
+
+Opcodes and their arguments are decoded by the standard library's ``pickletools.genops``, which decodes only
+(https://docs.python.org/3/library/pickletools.html). Bytes, opcodes and open marks are bounded; values are shared and
+not copied, so that a pickle cannot grow beyond its own length; whoever walks the tree must bound its own loops.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pretrain_archive.domain.errors import CheckpointError
+
+MAX_BYTES = 128 * 1024 * 1024
+MAX_OPCODES = 8_000_000
+"""About 80,000 pieces of tensors; an empty list is one opcode of one byte and takes 56 bytes of memory."""
+
+MAX_MARKS = 1000
+"""A pickler nests marks as deep as the value is nested; metadata is a few levels deep."""
+
+Allowed = Callable[[str, str], bool]
+
+
+class TooLargeError(CheckpointError):
+    """Larger than is read here: nothing is known of it, which is no fault of it."""
+
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Name:
+    """What an unpickler would import."""
+
+    module: str
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Made:
+    """What an unpickler would make: of what, with what, and the state that it would set afterwards."""
+
+    what: Any
+    arguments: Any = ()
+    state: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Pairs:
+    """A dict as the pairs that were set, in their order; keys are not compared here."""
+
+    items: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+class _Mark:
+    __slots__ = ()
+
+
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+VALUES = frozenset(
+    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE "
+    "BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8".split()
+)
+TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+READS = {"GET", "BINGET", "LONG_BINGET"}
+WRITES = {"PUT", "BINPUT", "LONG_BINPUT"}
+IGNORED = {"PROTO", "FRAME"}
+
+
+def walk(raw: bytes, *, where: str, allowed: Allowed) -> Any:
+    """The value that ``raw`` describes; :class:`CheckpointError` names ``where`` and why it is none.
+
+    Lists are lists, tuples tuples, sets lists; a dict is :class:`Pairs`.
+    """
+    if len(raw) > MAX_BYTES:
+        raise TooLargeError(f"{where}: {len(raw)} bytes, above the limit of {MAX_BYTES} for a pickle.")
+    machine = _Machine(where, allowed)
+    try:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(raw)):
+            if count >= MAX_OPCODES:
+                raise TooLargeError(f"{where}: more than {MAX_OPCODES} opcodes.")
+            if opcode.name == "STOP":
+                return machine.result()
+            machine.step(opcode.name, argument)
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, AssertionError) as error:
+        raise CheckpointError(f"{where}: not a whole pickle: {str(error)[:200]}.") from error
+    except (struct.error, MemoryError, RecursionError) as error:
+        raise CheckpointError(f"{where}: not a whole pickle: {type(error).__name__}.") from error
+    raise CheckpointError(f"{where}: not a whole pickle: it has no end.")
+
+
+class _Machine:
+    """The unpickler's stack and memo, with names and values in place of objects."""
+
+    def __init__(self, where: str, allowed: Allowed) -> None:
+        self._where = where
+        self._allowed = allowed
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+
+    def result(self) -> Any:
+        if len(self._stack) != 1 or self._marks:
+            raise ValueError("its end leaves a stack")
+        return self._pop()
+
+    def step(self, name: str, argument: Any) -> None:
+        if name in VALUES:
+            self._stack.append(argument)
+        elif name in CONSTANTS:
+            self._stack.append(CONSTANTS[name])
+        elif name in READS:
+            self._stack.append(self._memo[int(argument)])
+        elif name in WRITES:
+            self._memo[int(argument)] = self._top()
+        elif name in TUPLES:
+            self._stack.append(tuple(reversed([self._pop() for _ in range(TUPLES[name])])))
+        elif name == "POP":
+            self._pop()
+        elif name not in IGNORED:
+            act = getattr(self, f"_{name.lower()}", None)
+            if act is None:
+                raise CheckpointError(f"{self._where}: opcode {name}, which metadata of a checkpoint does not need.")
+            act(argument)
+
+    def _floor(self) -> int:
+        return self._marks[-1] if self._marks else 0
+
+    def _top(self) -> Any:
+        if len(self._stack) <= self._floor():
+            raise ValueError("its stack runs empty")
+        return self._stack[-1]
+
+    def _pop(self) -> Any:
+        self._top()
+        return self._stack.pop()
+
+    def _marked(self) -> list[Any]:
+        if not self._marks:
+            raise ValueError("a mark is missing")
+        at = self._marks.pop()
+        items = self._stack[at:]
+        del self._stack[at:]
+        return items
+
+    def _memoize(self, _: Any) -> None:
+        self._memo[len(self._memo)] = self._top()
+
+    def _mark(self, _: Any) -> None:
+        if len(self._marks) >= MAX_MARKS:
+            raise ValueError("nested too deeply")
+        self._marks.append(len(self._stack))
+
+    def _pop_mark(self, _: Any) -> None:
+        self._marked()
+
+    def _dup(self, _: Any) -> None:
+        self._stack.append(self._top())
+
+    def _empty_list(self, _: Any) -> None:
+        self._stack.append([])
+
+    def _empty_set(self, _: Any) -> None:
+        self._stack.append([])
+
+    def _empty_dict(self, _: Any) -> None:
+        self._stack.append(Pairs())
+
+    def _empty_tuple(self, _: Any) -> None:
+        self._stack.append(())
+
+    def _list(self, _: Any) -> None:
+        self._stack.append(self._marked())
+
+    def _frozenset(self, _: Any) -> None:
+        self._stack.append(self._marked())
+
+    def _tuple(self, _: Any) -> None:
+        self._stack.append(tuple(self._marked()))
+
+    def _dict(self, _: Any) -> None:
+        self._stack.append(Pairs(_paired(self._marked())))
+
+    def _append(self, _: Any) -> None:
+        item = self._pop()
+        self._extend([item])
+
+    def _appends(self, _: Any) -> None:
+        self._extend(self._marked())
+
+    def _additems(self, _: Any) -> None:
+        self._extend(self._marked())
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._top()
+        if not isinstance(target, list):
+            raise ValueError("appends to what is no list")
+        target.extend(items)
+
+    def _setitem(self, _: Any) -> None:
+        value, key = self._pop(), self._pop()
+        self._set([(key, value)])
+
+    def _setitems(self, _: Any) -> None:
+        self._set(_paired(self._marked()))
+
+    def _set(self, pairs: list[tuple[Any, Any]]) -> None:
+        target = self._top()
+        if isinstance(target, Made):  # an OrderedDict and its like are made first and filled then
+            if not isinstance(target.state, Pairs):
+                target.state = Pairs()
+            target = target.state
+        if not isinstance(target, Pairs):
+            raise ValueError("sets an item of what is no dict")
+        target.items.extend(pairs)
+
+    def _global(self, argument: str) -> None:
+        module, _, name = argument.partition(" ")
+        self._named(module, name)
+
+    def _stack_global(self, _: Any) -> None:
+        name, module = self._pop(), self._pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise ValueError("a name that is no text")
+        self._named(module, name)
+
+    def _named(self, module: str, name: str) -> None:
+        if not self._allowed(module, name):
+            shown = f"{module}.{name}"[:100]
+            raise CheckpointError(
+                f"{self._where}: a pickle that names {shown!r}, which the format does not need: nothing of it was run."
+            )
+        self._stack.append(Name(module, name))
+
+    def _reduce(self, _: Any) -> None:
+        arguments, what = self._pop(), self._pop()
+        self._stack.append(Made(what, arguments))
+
+    def _newobj(self, _: Any) -> None:
+        self._reduce(_)
+
+    def _newobj_ex(self, _: Any) -> None:
+        keywords, arguments, what = self._pop(), self._pop(), self._pop()
+        self._stack.append(Made(what, (arguments, keywords)))
+
+    def _build(self, _: Any) -> None:
+        state, target = self._pop(), self._top()
+        if not isinstance(target, Made):
+            raise ValueError("sets the state of what was not made")
+        target.state = state
+
+
+def _paired(items: list[Any]) -> list[tuple[Any, Any]]:
+    if len(items) % 2:
+        raise ValueError("a key without its value")
+    return list(zip(items[::2], items[1::2], strict=True))
