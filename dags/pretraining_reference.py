@@ -29,6 +29,7 @@ from pretrain_archive_operators import (
     RegisterSourceOperator,
     TemporaryCleanOperator,
 )
+from pretrain_archive_operators.human_evaluation import human_tasks
 
 TRAINER = Path(__file__).resolve().parents[1] / "docker" / "trainer"
 CONFIGURATION = json.loads((TRAINER / "demo.json").read_text())
@@ -160,6 +161,12 @@ PARAMS = {
     "train_command": lines("Training command · 训练命令", ["{python}", str(TRAINER / "train.py")], CONFIG),
     "evaluate_command": lines(
         "Evaluation command · 评估命令", ["{python}", str(TRAINER / "evaluate.py")], CONFIG
+    ),
+    "human_items": text(
+        "Outputs that persons read · 供人工评估的输出",
+        None,
+        section=CONFIG,
+        description="JSON Lines; empty: what the evaluation program writes. · JSON Lines 文件；留空：由评估程序写出。",
     ),
     "base_model": text("Base model · 基础模型", None, section=CONFIG),
     "accelerator": text(
@@ -294,13 +301,17 @@ with DAG(
     )
     evaluate = EvaluateOperator(task_id="evaluate", run_uid=RUN_UID, retries=1)
     run_gate = GateApprovalOperator(task_id="run_gate", run_uid=RUN_UID, gate="run", retries=GATE_RETRIES)
+    # Persons read outputs where the policy asks for it; elsewhere these tasks are skipped and the close gate is not.
+    human_sample, human_report = human_tasks(RUN_UID, retries=1)
     close_gate = GateApprovalOperator(
-        task_id="close_gate", run_uid=RUN_UID, gate="close", retries=GATE_RETRIES
-    )
+        task_id="close_gate", run_uid=RUN_UID, gate="close", retries=GATE_RETRIES,
+        trigger_rule="none_failed_min_one_success",
+    )  # fmt: skip
     archive_close = ArchiveCloseOperator(task_id="archive_close", run_uid=RUN_UID, retries=2)
     clean_up = TemporaryCleanOperator(task_id="clean_up", run_uid=RUN_UID).as_teardown(setups=open_run)
 
     open_run >> register_source >> snapshot >> process >> quality_check >> prepare_gate >> gpu_launch
     gpu_launch >> stop_review >> gpu_resume >> second_review >> gpu_resume_again >> last_review >> clean_up
     [gpu_launch, gpu_resume, gpu_resume_again] >> register_checkpoints
-    register_checkpoints >> evaluate >> run_gate >> close_gate >> archive_close >> clean_up
+    register_checkpoints >> evaluate >> run_gate >> human_sample
+    [run_gate, human_report] >> close_gate >> archive_close >> clean_up

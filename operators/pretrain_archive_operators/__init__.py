@@ -9,6 +9,11 @@ from pretrain_archive_operators.data_snapshot import DataSnapshotOperator
 from pretrain_archive_operators.evaluate import EvaluateOperator
 from pretrain_archive_operators.gate_approval import GateApprovalOperator
 from pretrain_archive_operators.gpu_launch import GpuLaunchOperator
+from pretrain_archive_operators.human_evaluation import (
+    HumanReportOperator,
+    HumanReviewOperator,
+    HumanSampleOperator,
+)
 from pretrain_archive_operators.label_review import (
     LabelReviewOperator,
     LabelSampleOperator,
@@ -38,6 +43,9 @@ __all__ = [
     "EvaluateOperator",
     "GateApprovalOperator",
     "GpuLaunchOperator",
+    "HumanReportOperator",
+    "HumanReviewOperator",
+    "HumanSampleOperator",
     "LabelReviewOperator",
     "LabelSampleOperator",
     "LabelSummaryOperator",

@@ -91,6 +91,7 @@ RELEASE_REQUIRED = frozenset(
         "release.origin",
         "release.rights",
         "release.evaluation",
+        "close.human_evaluation",
         "release.applicable",
         "release.not_applicable",
         "release.rollback",

@@ -6,6 +6,7 @@ something: how many items, which reviewers and how much agreement are the projec
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -82,7 +83,7 @@ class HumanEvaluation(_Part):
             raise ValueError("a win rate needs pairs: set mode to pairs, or leave out min_win_rate")
         if given and len(given) != len(values):
             raise ValueError("scale: give every point a value, or none")
-        if any(left <= right for left, right in zip(given, given[1:], strict=False)):
+        if any(left <= right for left, right in pairwise(given)):
             raise ValueError("scale: values must fall, the best point stands first")
         if self.min_mean is not None and not given:
             raise ValueError("min_mean needs a value for every point of the scale")

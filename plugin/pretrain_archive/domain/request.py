@@ -53,6 +53,7 @@ class RunRequest(BaseModel):
     configuration: dict[str, Any] = Field(min_length=1)
     train_command: list[str] = Field(min_length=1)
     evaluate_command: list[str] = Field(min_length=1)
+    human_items: str | None = Field(max_length=2000, default=None)
     base_model: str | None = None
     # resources
     accelerator: str = "none"
@@ -109,7 +110,8 @@ class RunRequest(BaseModel):
 
     @field_validator(
         "collected_at", "masking", "business_owner", "access_identity", "access_granted_at", "access_revoked_at",
-        "access_open", "base_model", "derived_from", "responsible", "rollback", "take_down", mode="before",
+        "access_open", "human_items", "base_model", "derived_from", "responsible", "rollback", "take_down",
+        mode="before",
     )  # fmt: skip
     @classmethod
     def _empty_is_unrecorded(cls, value: Any) -> Any:

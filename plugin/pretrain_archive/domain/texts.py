@@ -100,6 +100,8 @@ ITEMS: dict[str, tuple[str, str]] = {
     "run.signed_apart": ("Signed apart from the prepare gate", "与准备关口分别签署"),
     "close.candidate": ("Candidate and its reason", "候选模型及理由"),
     "close.evaluation": ("Evaluation scope and acceptance", "评估范围与验收"),
+    "close.human_evaluation": ("Outputs read by persons", "输出的人工评估"),
+    "close.human_caveats": ("What weakens the human evaluation", "人工评估的保留意见"),
     "close.limits": ("Known limits", "已知限制"),
     "close.links": ("Leads back to data and configuration", "可回溯到数据与配置"),
     "close.further_use": ("Further use", "后续用途"),

@@ -31,6 +31,7 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import changed_files, read_code, resolve_command
+from pretrain_archive.services.human_items import SAMPLES, keep_samples
 from pretrain_archive.services.laying import lay_out
 from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore
@@ -74,6 +75,7 @@ def evaluate(
             rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
             evaluator_digest=evaluator_digest, seconds=seconds, devices=devices,
         )  # fmt: skip
+        keep_samples(store, run_uid, report.evaluation_id, Path(scratch) / SAMPLES)
     return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
 
 
@@ -156,6 +158,7 @@ def _run_program(
         "PRETRAIN_ARCHIVE_DATA_MANIFEST": str(manifest),
         "PRETRAIN_ARCHIVE_RESUME_FROM": str(checkpoint),
         "PRETRAIN_ARCHIVE_EVALUATION": str(output),
+        "PRETRAIN_ARCHIVE_SAMPLES": str(scratch / SAMPLES),
         "PRETRAIN_ARCHIVE_EVENTS": str(scratch / "events.jsonl"),
     }
     caller.say(f"evaluating {checkpoint.name} with {' '.join(command)}")

@@ -68,6 +68,14 @@ def _reviewed(payload: Mapping[str, Any]) -> Text:
     return say("about.reviewed", agreement=f"{100 * payload['agreement']:.1f}", n=payload["answers"])
 
 
+def _human(payload: Mapping[str, Any]) -> Text:
+    flags = payload["flags"]
+    if not flags:
+        return say("about.human.passed", n=payload["scored"])
+    key = f"human.flag.{flags[0].partition(':')[0]}"
+    return say("about.human.flagged", n=payload["scored"], flag=say(key) if known(key) else _same(flags[0]))
+
+
 TELLERS: dict[str, Callable[[Mapping[str, Any]], Text]] = {
     "source.registered": _field("name"),
     "source.access": _access,
@@ -81,5 +89,9 @@ TELLERS: dict[str, Callable[[Mapping[str, Any]], Text]] = {
     "labels.answered": lambda payload: say("about.page", n=payload["page"]),
     "labels.refused": _refused,
     "labels.reviewed": _reviewed,
+    "human_evaluation.sampled": lambda payload: say("about.human.sampled", n=len(payload["items"])),
+    "human_evaluation.answered": lambda payload: say("about.page", n=payload["page"]),
+    "human_evaluation.refused": _refused,
+    "human_evaluation.reported": _human,
 }
 """Kinds that stand several times on a timeline, or whose name alone does not say what happened."""

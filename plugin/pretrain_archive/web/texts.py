@@ -13,11 +13,12 @@ from markupsafe import Markup, escape
 from pretrain_archive.web.texts_compute import COMPUTE
 from pretrain_archive.web.texts_gates import GATES
 from pretrain_archive.web.texts_governance import GOVERNANCE
+from pretrain_archive.web.texts_human import HUMAN
 from pretrain_archive.web.texts_reviews import REVIEWS
 from pretrain_archive.web.texts_runs import RUNS
 
 LANGUAGES = ("en", "zh-CN")
-TEXTS: dict[str, tuple[str, str]] = {**COMPUTE, **RUNS, **GATES, **REVIEWS, **GOVERNANCE}
+TEXTS: dict[str, tuple[str, str]] = {**COMPUTE, **RUNS, **GATES, **REVIEWS, **GOVERNANCE, **HUMAN}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pretrain_archive.domain.checklists.common import item, last, names_snapshot
 from pretrain_archive.domain.checklists.conclusion import conclusion
 from pretrain_archive.domain.checklists.release import RELEASE
 from pretrain_archive.domain.exploration import REASON, is_exploration
+from pretrain_archive.domain.human_checks import human_caveats, human_evaluation
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -244,6 +245,8 @@ def tracks(view: RunView, policy: Policy) -> Item:
 CHECKS = (
     candidate,
     evaluation,
+    human_evaluation,
+    human_caveats,
     limits,
     links,
     further_use,

@@ -1,0 +1,107 @@
+"""Items of the close gate about the evaluation by persons, shown where the policy asks for one (R118)."""
+
+from __future__ import annotations
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.candidates import chosen_candidate
+from pretrain_archive.domain.checklists.common import item, last, short
+from pretrain_archive.domain.human_texts import CAVEATS, flag_code
+from pretrain_archive.domain.policy import Policy
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.verdicts import Item
+
+Reported = tuple[Record | None, kinds.HumanEvaluationReported | None]
+
+
+def human_evaluation(view: RunView, policy: Policy) -> Item | None:
+    """Persons read outputs of exactly the candidate, and nothing speaks against their numbers; None if not asked."""
+    if policy.human_evaluation is None:
+        return None
+    sample_record, sampled = last(view, kinds.HumanEvaluationSampled)
+    record, report = _of_sample(view, sampled)
+    chosen = chosen_candidate(view)
+    holds: bool | None = None
+    found = ""
+    if sampled is not None and report is not None:
+        about = chosen is None or chosen[1].checkpoint_digest == report.checkpoint_digest
+        holds = report.passed and about
+        found = told(report) if about else f"it is about {short(report.checkpoint_digest)}, not the candidate"
+    return item(
+        "close.human_evaluation",
+        "artifact",
+        evidence=(sample_record, record, chosen[0] if chosen else None),
+        holds=holds,
+        found=found,
+        expected=expected(policy),
+        check="named reviewers read a recorded sample of the candidate's outputs; nothing speaks against it",
+        blocking=False,
+        owner=policy.people.acceptance,
+        requirement="R118",
+        hint="Answer the questions of the human evaluation; without it nothing can be registered.",
+    )
+
+
+def human_caveats(view: RunView, policy: Policy) -> Item | None:
+    """What weakens an evaluation by persons without overturning it: seen, and acknowledged by name."""
+    if policy.human_evaluation is None:
+        return None
+    _, sampled = last(view, kinds.HumanEvaluationSampled)
+    record, report = _of_sample(view, sampled)
+    caveats = [flag for flag in report.flags if flag_code(flag) in CAVEATS] if report else []
+    return item(
+        "close.human_caveats",
+        "artifact",
+        evidence=(record,),
+        holds=None if report is None else not caveats,
+        found="; ".join(caveats) if caveats else "two reviewers; the outputs are the checkpoint's",
+        expected="two reviewers, outputs and baseline known",
+        check="two persons scored the sample, and who made the outputs is known",
+        blocking=False,
+        owner=policy.people.acceptance,
+        requirement="R118",
+        hint="Name two reviewers in the policy, and let the evaluation program write the outputs.",
+    )
+
+
+def _of_sample(view: RunView, sampled: kinds.HumanEvaluationSampled | None) -> Reported:
+    """The newest report about this sample."""
+    found: Reported = (None, None)
+    for record, report in view.all(kinds.HumanEvaluationReported):
+        if sampled is not None and report.sample_digest == sampled.sample_digest:
+            found = record, report
+    return found
+
+
+def told(report: kinds.HumanEvaluationReported) -> str:
+    """The result in one line."""
+    parts = [f"{report.scored} of {report.items} items by {', '.join(report.reviewers)}"]
+    if report.mean is not None:
+        between = f" ({report.mean_low:.2f} to {report.mean_high:.2f})" if report.mean_low is not None else ""
+        parts.append(f"mean {report.mean:.2f}{between}")
+    if report.wins is not None:
+        parts.append(f"{report.wins} won, {report.ties} tied, {report.losses} lost")
+    if report.win_rate is not None:
+        parts.append(f"win rate {report.win_rate:.3f} ({report.win_low:.3f} to {report.win_high:.3f})")
+    if report.agreement is not None:
+        parts.append(f"agreement {report.agreement:.3f}")
+    if report.kappa is not None:
+        parts.append(f"kappa {report.kappa:.3f}")
+    if report.problems:
+        parts.append(f"{len(report.problems)} problems")
+    return "; ".join([*parts, *report.flags])
+
+
+def expected(policy: Policy) -> str:
+    """What the policy demands, in one line."""
+    rules = policy.human_evaluation
+    if rules is None:
+        return ""
+    limits = [f"{rules.fewest} items", f"agreement of at least {rules.min_agreement:g}"]
+    for name, limit in (
+        ("kappa", rules.min_kappa),
+        ("mean", rules.min_mean),
+        ("win rate", rules.min_win_rate),
+    ):
+        limits += [f"{name} of at least {limit:g}"] if limit is not None else []
+    return ", ".join(limits)

@@ -1,0 +1,107 @@
+"""The sample that policy, request and evaluation give: where its items come from, and all that decides later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Literal
+
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import (
+    CheckpointRegistered,
+    EvaluationReported,
+    HumanEvaluationSampled,
+    OutputSampled,
+)
+from pretrain_archive.domain.policy_human import HumanEvaluation
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.services.human_form import PAGE_SIZE
+from pretrain_archive.services.human_items import (
+    METHOD,
+    Drawn,
+    OutputItem,
+    candidate_first,
+    draw,
+    keep_items,
+    open_items,
+    samples_key,
+)
+from pretrain_archive.services.runs import request_of
+from pretrain_archive.storage.port import ObjectStore
+
+Subject = Literal["evaluation_program", "stated", "unproven"]
+LIMITS = ("fewest", "min_agreement", "min_kappa", "min_mean", "min_win_rate", "most_critical")
+"""What decides, as the policy names it."""
+
+
+def sample_of(
+    store: ObjectStore,
+    view: RunView,
+    subject: tuple[CheckpointRegistered, EvaluationReported | None],
+    rules: HumanEvaluation,
+    people: Sequence[str],
+) -> HumanEvaluationSampled:
+    """Draw and keep the sample; the same whenever it is drawn from the same file."""
+    checkpoint, report = subject
+    file, where, written = _open(store, view, checkpoint, report)
+    with file:
+        drawn = draw(
+            file, where=where, pairs=rules.mode == "pairs", subject=checkpoint, size=rules.sample, seed=rules.seed
+        )  # fmt: skip
+    known: Subject = "evaluation_program" if written else "stated" if drawn.stated else "unproven"
+    _, items_uri, items_digest = keep_items(store, view.run_uid, drawn.items)
+    shown = _shown(rules, checkpoint, drawn, people)
+    return HumanEvaluationSampled.model_validate({
+        **shown,
+        "sample_digest": digest_of({**shown, "items_digest": items_digest}),
+        "evaluation_id": report.evaluation_id if report else None,
+        "subject": known, "source_uri": where, "source_digest": drawn.digest, "source_items": drawn.count,
+        "duplicates": drawn.duplicates, "items_uri": items_uri, "items_digest": items_digest,
+    })  # fmt: skip
+
+
+def _shown(
+    rules: HumanEvaluation, checkpoint: CheckpointRegistered, drawn: Drawn, people: Sequence[str]
+) -> dict[str, Any]:
+    """All that a question shows and by which it is judged: what the sample's digest is over."""
+    pairs = rules.mode == "pairs"
+    items = [_sampled(item, rules, pairs=pairs).to_json() for item in drawn.items]
+    return {
+        "checkpoint_id": checkpoint.checkpoint_id, "checkpoint_digest": checkpoint.digest, "seed": rules.seed,
+        "method": METHOD, "mode": rules.mode, "baseline_name": drawn.baseline_name if pairs else None,
+        "standard_en": rules.standard.en, "standard_zh": rules.standard.zh,
+        "scale": [point.model_dump() for point in rules.scale], "page_size": PAGE_SIZE,
+        "show_characters": rules.show_characters, "reviewers": list(people), "wanted": rules.wanted,
+        **{name: getattr(rules, name) for name in LIMITS}, "items": items,
+    }  # fmt: skip
+
+
+def _sampled(item: OutputItem, rules: HumanEvaluation, *, pairs: bool) -> OutputSampled:
+    texts = (item.prompt, item.output, item.baseline or "")
+    order = [candidate_first(rules.seed, item.digest, one) for one in range(1, rules.wanted + 1)]
+    return OutputSampled(
+        digest=item.digest, line=item.line, item_id=item.item_id, candidate_first=order if pairs else [],
+        identical=item.identical, cut=any(len(text) > rules.show_characters for text in texts),
+    )  # fmt: skip
+
+
+def _open(
+    store: ObjectStore, view: RunView, checkpoint: CheckpointRegistered, report: EvaluationReported | None
+) -> tuple[BinaryIO, str, bool]:
+    """The file of items, its address, and whether the signed evaluation program wrote it."""
+    asked = request_of(view).human_items
+    if asked:
+        names = {
+            "run_uid": view.run_uid,
+            "checkpoint_id": checkpoint.checkpoint_id,
+            "step": str(checkpoint.step),
+        }
+        file, where = open_items(asked, names=names)
+        return file, where, False
+    key = samples_key(view.run_uid, report.evaluation_id) if report else ""
+    if not key or store.stat(key) is None:
+        raise RefusedError(
+            f"run {view.run_uid} has no outputs to read: its evaluation program wrote none, and the request names none",
+            hint="Let the program write the file that PRETRAIN_ARCHIVE_SAMPLES names, or give human_items.",
+        )
+    return store.open(key), store.location(key), True
