@@ -210,7 +210,9 @@ def _checkpoints(view: RunView) -> Iterator[Reference]:
             check="deleted by policy, tombstone in the records"
             if deleted
             else "every file hashed at registration",
-            files=tuple(file.model_dump(mode="json") for file in checkpoint.files),
+            files=tuple(
+                file.model_dump(mode="json", include={"path", "size", "sha256"}) for file in checkpoint.files
+            ),
         )
 
 
