@@ -12,15 +12,38 @@ from pretrain_archive.domain.kinds.release import CandidateAccount, ReleaseAccou
 
 
 class FileDigest(Payload):
-    """One file of an artifact; ``path`` as written by ``identity.path_to_text``."""
+    """One file of an artifact; ``path`` as written by ``identity.path_to_text``, ``version`` that of a bucket."""
 
     path: str
     size: int
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    version: str | None = None
+
+
+class NotFiniteTensor(Payload):
+    """A tensor with values that are not finite, and how many."""
+
+    file: str
+    tensor: str
+    nan: int
+    infinite: int
+
+
+class TensorScan(Payload):
+    """Every value of a checkpoint's tensors was looked at: how many, which are not finite, what could not be read."""
+
+    tensors: int
+    values: int
+    not_finite: list[NotFiniteTensor]
+    skipped: list[str]
 
 
 class CheckpointRegistered(Payload):
-    """A checkpoint that was written, verified and committed (R100–R102)."""
+    """A checkpoint that was written, verified and committed (R100–R102, R193).
+
+    ``model`` is what the run is to release, ``model_facts`` what the checkpoint says of its model, ``check`` how its
+    files were read, ``scan`` the look at every value if one was asked for.
+    """
 
     checkpoint_id: str
     step: int
@@ -39,6 +62,28 @@ class CheckpointRegistered(Payload):
     responsible: str
     artifact_class: Literal["recovery", "evaluation", "candidate"]
     purpose: str
+    model: str | None = None
+    model_facts: dict[str, Any] | None = None
+    warnings: list[str] = []
+    check: str | None = None
+    scan: TensorScan | None = None
+
+
+class CheckpointOverwritten(Payload):
+    """At a registered checkpoint's location other bytes were found, of the same step (``found_digest``).
+
+    The registration stays as it is; only its bytes are no longer there. ``replaced_by`` is the checkpoint that was
+    registered from them, None if they were refused.
+    """
+
+    checkpoint_id: str
+    digest: Digest
+    location: str
+    step: int
+    attempt: int
+    found_digest: Digest
+    found_attempt: int
+    replaced_by: str | None
 
 
 class CheckpointRefused(Payload):
@@ -51,7 +96,11 @@ class CheckpointRefused(Payload):
 
 
 class MetricResult(Payload):
-    """A metric of an evaluation; not finite means not passed."""
+    """A metric of an evaluation; not finite means not passed.
+
+    ``interval`` says where ``low`` and ``high`` come from, empty where there is none: no counts and no standard error.
+    ``defined_by`` is the definition of a suite (``SUITE@VERSION/METRIC``).
+    """
 
     name: str
     unit: str
@@ -63,6 +112,7 @@ class MetricResult(Payload):
     high: float | None = None
     stderr: float | None = None
     interval: Literal["", "stated", "wilson", "normal"] = ""
+    defined_by: str = ""
 
 
 class Baseline(Payload):
@@ -156,7 +206,12 @@ class ReleaseMade(Payload):
 
 
 class TombstoneWritten(Payload):
-    """What stays when bytes are deleted (R149, R150)."""
+    """What stays when bytes are deleted (R149, R150).
+
+    ``parts`` names the components that went (such as ``optimizer``); empty means that the whole went. It is written
+    after absence was proven. ``versions`` are the versions and delete markers of objects that went, ``files`` the
+    files (None: not counted); ``digest_of`` says what ``digest`` is over.
+    """
 
     ref: str
     digest: Digest
@@ -168,6 +223,12 @@ class TombstoneWritten(Payload):
     bytes_released: int
     verified_absent: bool
     already_missing: bool = False
+    parts: list[str] = []
+    versions: int | None = None
+    files: int | None = None
+    digest_of: Literal["content", "manifest", "listing"] = "content"
+    location: str = ""
+    plan_digest: Digest | None = None
 
 
 class RetentionPlanned(Payload):

@@ -60,3 +60,57 @@ class OwnerlessReported(Payload):
     size: int = Field(ge=0)
     responsible: dict[str, int]
     examples: list[str]
+
+
+class StillThere(Payload):
+    """One file or version of an object that a deletion could not remove, with the code that was given for it."""
+
+    key: str
+    code: str
+    message: str = ""
+    version: str | None = None
+
+
+class DeletionPartial(Payload):
+    """Something of an artifact went and something did not: it is partly deleted, and has no tombstone yet.
+
+    ``faults`` are the first thousand of ``left`` that stay; the next pass tries only those. ``gone`` and
+    ``bytes_released`` are of this pass alone.
+    """
+
+    ref: str
+    plan_digest: Digest
+    approved_by: str
+    gone: int = Field(ge=0)
+    left: int = Field(ge=1)
+    bytes_released: int = Field(ge=0)
+    faults: list[StillThere]
+
+
+class NotDeleted(Payload):
+    """An item of a plan that is not gone after a pass, and why."""
+
+    ref: str
+    outcome: str
+    reason: str
+
+
+class RetentionApplied(Payload):
+    """One pass over an approved plan: what went, what did not, and on whose word.
+
+    ``outcomes`` counts items by what happened to them, ``released_by_class`` bytes by class. ``not_deleted`` names
+    the first thousand that failed, wait or are partly deleted. ``complete`` is False while any of these is left.
+    """
+
+    plan_digest: Digest
+    approved_by: str
+    by_person: bool
+    policy_digests: dict[str, Digest]
+    started_at: str
+    outcomes: dict[str, int]
+    bytes_planned: int = Field(ge=0)
+    bytes_released: int = Field(ge=0)
+    versions_removed: int = Field(ge=0)
+    released_by_class: dict[str, int]
+    not_deleted: list[NotDeleted]
+    complete: bool
