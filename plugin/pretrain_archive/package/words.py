@@ -191,6 +191,10 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
         f"Checkpoint of step {p['step']}, {p['artifact_class']}",
         f"第 {p['step']} 步检查点，{p['artifact_class']}",
     ),
+    "checkpoint.overwritten": lambda p: (
+        f"The files of the checkpoint of step {p['step']}, attempt {p['attempt']}, were overwritten by other bytes",
+        f"第 {p['step']} 步（第 {p['attempt']} 次尝试）检查点的文件已被其他内容覆盖",
+    ),
     "checkpoint.refused": lambda p: (f"Checkpoint refused: {'; '.join(p['problems'])}", f"检查点被拒：{'；'.join(p['problems'])}"),
     "attempt.reconciled": lambda p: (
         f"Attempt {p['attempt']} reconciled: {_unknown(p['steps_lost'])} lost, {_unknown(p['steps_repeated'])} done again",

@@ -229,6 +229,7 @@ GATES: dict[str, tuple[str, str]] = {
     "kind.checkpoint.registered": ("Checkpoint registered", "检查点已登记"),
     "kind.attempt.reconciled": ("Reconciled after a recovery", "恢复后核对"),
     "kind.drill.filed": ("Recovery drill filed", "恢复演练已归档"),
+    "kind.checkpoint.overwritten": ("Checkpoint overwritten at its source", "检查点在原位置被覆盖"),
     "kind.checkpoint.refused": ("Checkpoint refused", "检查点被拒绝"),
     "kind.evaluation.reported": ("Evaluation reported", "评估报告"),
     "kind.evaluation.started": ("Evaluation began", "评估开始"),
