@@ -21,6 +21,7 @@ from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items, worst
 from pretrain_archive.package.readme import readme_text
+from pretrain_archive.package.release_parts import release_parts
 from pretrain_archive.package.secrets import scan_all
 from pretrain_archive.storage.port import ObjectStore
 
@@ -55,7 +56,7 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
     items = evidence_items(view)
     verdict = worst([*(item.verdict for item in items), *(r.verdict for r in evidence.references)])
     parts = [Part(path=record_path(record), data=record.stored) for record in view.records]
-    parts += [*evidence.parts, *about_data(store, view), *extra]
+    parts += [*evidence.parts, *about_data(store, view), *release_parts(view), *extra]
     parts.append(Part(path="evidence/items.json", data=pretty({"items": [item.to_dict() for item in items]})))
     listing = {"format": REFERENCES_FORMAT, "references": [r.to_dict() for r in evidence.references]}
     parts.append(Part(path="references.json", data=pretty(listing)))

@@ -25,6 +25,7 @@ TYPES = {
     ".html": "text/html",
     ".csv": "text/csv",
     ".py": "text/x-python",
+    ".md": "text/markdown",
 }
 
 ABOUT = {
@@ -40,6 +41,10 @@ ABOUT = {
     "-quality-validation.json": "What the validator answered to each rule of the quality check",
     "-evaluation-report.json": "Result of the evaluation of a checkpoint",
     ".log": "Log of an attempt",
+    "release/README.md": "Model card of the release in the Hugging Face format, in English",
+    "release/README.zh-CN.md": "Model card of the release in the Hugging Face format, in 简体中文",
+    "release/bom.cdx.json": "Bill of materials of the release: CycloneDX 1.6 with model card, data and dependencies",
+    "-model-signature.json": "Signature over the released files: an OpenSSF model-signing bundle",
     "configuration.json": "Effective configuration of the training program",
     "environment.json": "Environment that the launch was signed for",
     "sources.json": "Sources that the run rests on: registrations, who may read them, withdrawal",

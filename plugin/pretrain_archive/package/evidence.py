@@ -172,6 +172,11 @@ def _sources(view: RunView) -> Iterator[_Source]:
             record=record, field="report_digest", digest=report.report_digest, access="readers of the object store",
             uri=report.report_uri, name=f"{record.sequence:06d}-evaluation-report.json",
         )  # fmt: skip
+    for record, signed in view.all(kinds.ReleaseSigned):
+        yield _Source(
+            record=record, field="bundle_digest", digest=signed.bundle_digest, access="anybody",
+            uri=signed.bundle_uri, name=f"{record.sequence:06d}-model-signature.json",
+        )  # fmt: skip
     for record, ended in view.all(kinds.AttemptEnded):
         if ended.log_uri and ended.log_digest:
             yield _Source(
