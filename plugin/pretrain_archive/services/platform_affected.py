@@ -1,0 +1,77 @@
+"""Which runs a platform change touches, and what ran on the new value since: asked of the ledger (R229)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from pretrain_archive.domain import kinds
+from pretrain_archive.domain.governance_observed import KINDS, newest_values, same_value, seen_values
+from pretrain_archive.domain.identity import format_time
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.port import Ledger, RunQuery
+
+PAGE = 200
+
+
+def since_of(days: float) -> str:
+    """The moment so many days ago."""
+    return format_time(datetime.now(UTC) - timedelta(days=days))
+
+
+def recent_runs(ledger: Ledger, since: str) -> Iterator[RunView]:
+    """Every run that is open, and those opened since; only with the records that tell where they ran."""
+    before: int | None = None
+    while rows := ledger.runs(RunQuery(limit=PAGE, before=before)):
+        before = rows[-1].position
+        for row in rows:
+            view = RunView.of(row.run_uid, ledger.records(streams=[row.run_uid], kinds=KINDS))
+            if row.opened_at >= since or view.state != "closed":
+                yield view
+
+
+def affected_by(
+    ledger: Ledger, where: str, before: str, since: str
+) -> tuple[list[kinds.AffectedRun], list[str], int]:
+    """The runs that were last seen on ``before``, those of which nobody knows, and how many were looked at."""
+    touched: list[kinds.AffectedRun] = []
+    unrecorded: list[str] = []
+    count = 0
+    for view in recent_runs(ledger, since):
+        count += 1
+        seen = newest_values(view, where)
+        if not seen:
+            unrecorded.append(view.run_uid)
+        hits = [s for s in seen if same_value(where, s.value, before)]
+        if hits:
+            touched.append(kinds.AffectedRun(
+                run_uid=view.run_uid, project=view.opened.project if view.opened else "", value=hits[-1].value,
+                open=view.state != "closed", attempt=hits[-1].attempt, record=hits[-1].record,
+                workers=sorted(s.worker for s in hits if s.worker is not None),
+            ))  # fmt: skip
+    return touched, unrecorded, count
+
+
+def seen_since(
+    ledger: Ledger, where: str, after: str, *, position: int, since: str
+) -> list[kinds.SeenAttempt]:
+    """The attempts that were observed on ``after`` behind a position of the log, with how each ended.
+
+    Drills are left out: what breaks off in them does so on purpose.
+    """
+    found = []
+    for view in recent_runs(ledger, since):
+        if view.last(kinds.DrillFiled) is not None:
+            continue
+        places = {r.record_id: r.position for r in view.records}
+        ends = {e.attempt: e.state for _, e in view.all(kinds.AttemptEnded)}
+        hits = {
+            s.attempt: s.record
+            for s in seen_values(view, where)
+            if places.get(s.record, -1) > position and s.attempt and same_value(where, s.value, after)
+        }
+        found += [
+            kinds.SeenAttempt(run_uid=view.run_uid, attempt=attempt, state=ends.get(attempt), record=record)
+            for attempt, record in sorted(hits.items())
+        ]
+    return found
