@@ -3,8 +3,8 @@
 On a local file system a file is taken as unchanged if device, inode, size, modification time and change time are
 equal, and the change time lay more than :data:`AGE_NS` before the hashing began: a write within the clock's
 granularity of the hashing could else carry the same stamp (what git calls a racy entry). The change time cannot be
-set back, so an edit that restores size and modification time is read. It is trusted on :data:`TRUSTED` file systems
-only; elsewhere, on network file systems above all, every file is read. In a bucket a file is taken as unchanged only
+set back, so an edit that restores size and modification time is read. It is trusted on
+the file systems of :mod:`storage.devices` only; elsewhere, on network file systems above all, every file is read. In a bucket a file is taken as unchanged only
 if it is the same version id.
 
 Stamps are a cache in the work folder, bound to source, host and boot; they are no evidence. Without them all is read.
@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -29,16 +28,12 @@ from pretrain_archive.data.manifest import Entry
 from pretrain_archive.data.tree import FolderTree, Listed, Tree
 from pretrain_archive.domain.identity import path_to_text, text_to_path
 from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.storage.devices import this_boot, trusted_devices
 
 FORMAT = "pretrain-archive/stamps/1"
 AGE_NS = 2_000_000_000
 """Two seconds: the coarsest clock of a file system that is still in use."""
 
-TRUSTED = {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs"}
-"""Local file systems of Linux whose kernel sets the change time at every write, rename and change of attributes."""
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-MOUNTS = Path("/proc/self/mountinfo")
 Holds = Callable[[Entry], bool]
 
 
@@ -54,7 +49,7 @@ class Stamps:
         self._began = began_ns
         self._holds = holds
         self._folder = folder
-        self._bound = {"format": FORMAT, "source": tree.uri, "host": socket.gethostname(), "boot": _boot()}
+        self._bound = {"format": FORMAT, "source": tree.uri, **this_boot()}
         self._place = folder / f"{digest_of(self._bound).removeprefix('sha256:')}.json"
         self.before = self._load()
         self._lines = self._stored() if self.before else iter(())
@@ -160,25 +155,6 @@ class Stamps:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def trusted_devices() -> set[int]:
-    """Device numbers of the mounted file systems in :data:`TRUSTED`; empty where the system does not tell."""
-    devices = set()
-    with suppress(OSError, ValueError, IndexError):
-        for line in MOUNTS.read_text().splitlines():
-            fields, _, kind = line.partition(" - ")
-            if kind.split()[0] in TRUSTED:
-                major, minor = fields.split()[2].split(":")
-                devices.add(os.makedev(int(major), int(minor)))
-    return devices
-
-
-def _boot() -> str:
-    try:
-        return BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def _file_digest(path: Path) -> str:
