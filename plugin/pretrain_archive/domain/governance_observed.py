@@ -87,7 +87,11 @@ def value_at(document: Any, path: str) -> str | None:
     if not path:
         if document is None or isinstance(document, Mapping | list):
             return None
-        return str(document).lower() if isinstance(document, bool) else str(document)
+        if isinstance(document, bool):
+            return str(document).lower()
+        # The ledger's canonical JSON writes 10.0 as 10: a value is the same before and after it was recorded.
+        whole = isinstance(document, float) and document.is_integer()
+        return str(int(document) if whole else document)
     if isinstance(document, list):
         head, _, rest = path.partition(".")
         inside = head.isdecimal() and int(head) < len(document)

@@ -1,4 +1,4 @@
-"""A platform change: who is touched comes from the ledger, no stage skips the verification, upgraded is not accepted."""
+"""A platform change: who is touched comes from the ledger, no stage skips the check, upgraded is not accepted."""
 
 from __future__ import annotations
 
@@ -326,7 +326,7 @@ def test_who_accepts_and_on_what(grounds: Grounds) -> None:
 
 @pytest.mark.requirement("R230")
 def test_rolled_back(grounds: Grounds) -> None:
-    """The way back of the proposal is kept with what ran meanwhile; after it nothing goes on, and a new try may begin."""
+    """The way back of the proposal is kept with what ran meanwhile; then nothing goes on, and a new try may begin."""
     change = verified(grounds)
     grounds.attempt(grounds.open("p"), NEW)
     with pytest.raises(RefusedError, match="is under way"):
