@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from pretrain_archive.commands.model_of_run import model_lines, model_of
 from pretrain_archive.commands.output import (
     FINDING,
     OK,
@@ -102,6 +103,7 @@ def show(run: RunName, as_json: Json = False) -> None:
     ledger = services.open_ledger(create=False)
     view = with_sources(ledger, find_run(ledger, run))
     document = run_document(view)
+    document["model"] = model_of(ledger, view)
     lines = [
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
         plain((document["purpose"] or {}).get("objective", "purpose unrecorded")),
@@ -118,6 +120,7 @@ def show(run: RunName, as_json: Json = False) -> None:
         ]
     lines += ["", "sources", *_source_lines(document["sources"]), "", "gates"]
     lines += [f"  {gate['gate']}: {_gate_text(gate)}" for gate in document["gates"]]
+    lines += model_lines(document["model"])
     answer(document, lines, as_json=as_json)
 
 
