@@ -1,50 +1,63 @@
-"""One pass over an approved plan: for each artifact ask again, remove, verify absence, write the tombstone."""
+"""One pass over an approved plan: for each thing ask again, remove, verify absence, write the tombstone.
+
+In batches of a thousand: the tombstones of a batch are written together, after the absence of each was proven, and
+the journals are forgotten after that. A pass that is cut is completed by the next one over the same plan.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Literal
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal, Protocol
 
-from pretrain_archive.domain.errors import AlreadyRecordedError, StorageError
-from pretrain_archive.domain.identity import Ref
-from pretrain_archive.domain.kinds import (
-    CheckpointRegistered,
-    RetentionApproved,
-    RetentionPlanned,
-    TombstoneWritten,
-)
-from pretrain_archive.domain.policy import LoadedPolicy
-from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.domain.errors import ArchiveError, StorageError
+from pretrain_archive.domain.kinds import CheckpointRegistered, RetentionApproved, read_payload
+from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.retention.files import ArtifactFiles, Removed, choose
-from pretrain_archive.retention.plan import decide
-from pretrain_archive.retention.world import LIVENESS, World, observe, require_clock, target_of
+from pretrain_archive.retention.burying import NO_RUN, TOMBSTONE, Burial, stone_name
+from pretrain_archive.retention.files import (
+    ArtifactFiles,
+    PartlyDeletedError,
+    Removed,
+    Target,
+    choose,
+    target_for,
+)
+from pretrain_archive.retention.subjects import SubjectSource
 
 log = logging.getLogger(__name__)
 
-KIND = "tombstone.written"
-ALIVE = tuple(kind for kind in LIVENESS if kind != KIND)
-"""News of these kinds can make something live again; our own tombstones cannot."""
+BATCH = 1000
+LONGEST_BATCH = 10.0
+"""Seconds after which a batch's tombstones are written even if it is not full."""
 
-Outcome = Literal["deleted", "already_missing", "already_deleted", "kept", "kept_for_later", "failed"]
+Outcome = Literal[
+    "deleted", "already_missing", "already_deleted", "kept", "kept_for_later", "failed", "partly_deleted"
+]
+OPEN: frozenset[str] = frozenset({"failed", "kept_for_later", "partly_deleted"})
+"""Outcomes after which something is left to do."""
+ItemOf = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What happened to one artifact of the plan."""
+    """What happened to one thing of the plan."""
 
     id: str
     outcome: Outcome
     reason: str
     bytes_released: int = 0
+    artifact_class: str = ""
+    versions: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Applied:
-    """What a pass did; ``complete`` is False while something failed or waits."""
+    """What a pass did; ``complete`` is False while something failed, waits or is partly deleted."""
 
     plan_digest: str
     results: tuple[Result, ...]
@@ -57,7 +70,18 @@ class Applied:
     @property
     def complete(self) -> bool:
         """Whether nothing of the plan is left to try again."""
-        return not any(result.outcome in {"failed", "kept_for_later"} for result in self.results)
+        return not any(result.outcome in OPEN for result in self.results)
+
+    @property
+    def state(self) -> Literal["complete", "partly deleted", "not complete"]:
+        """``partly deleted`` while something is half gone."""
+        if any(result.outcome == "partly_deleted" for result in self.results):
+            return "partly deleted"
+        return "complete" if self.complete else "not complete"
+
+    def outcomes(self) -> dict[str, int]:
+        """How many things had each outcome."""
+        return dict(Counter(result.outcome for result in self.results))
 
     def to_dict(self) -> dict[str, Any]:
         """The pass as plain JSON."""
@@ -65,6 +89,8 @@ class Applied:
             "plan_digest": self.plan_digest,
             "bytes_released": self.bytes_released,
             "complete": self.complete,
+            "state": self.state,
+            "outcomes": self.outcomes(),
             "items": [
                 {"id": r.id, "outcome": r.outcome, "reason": r.reason, "bytes": r.bytes_released}
                 for r in self.results
@@ -72,100 +98,199 @@ class Applied:
         }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stay:
+    """Why something of the plan is not deleted now; ``later`` if that may pass."""
+
+    reason: str
+    later: bool = False
+
+
+class Judge(Protocol):
+    """Whether the plan still holds: asked for each batch, and again right before each deletion."""
+
+    def judge(self, items: Sequence[ItemOf]) -> Mapping[str, Stay]:
+        """Of a batch, those that stay; what is left out may go. Reads everything anew."""
+
+    def moved(self, items: Sequence[ItemOf]) -> Mapping[str, Stay]:
+        """What became live since :meth:`judge`; cheap while nothing was recorded."""
+
+
+class Undertaker(Protocol):
+    """Knows what bytes stand behind things that are no checkpoints."""
+
+    def handles(self, item: ItemOf) -> bool:
+        """Whether it is of a kind that this one knows."""
+
+    def target(self, item: ItemOf) -> tuple[Target, ArtifactFiles]:
+        """What is to be removed now and by whom; ``StorageError`` where it is not as planned."""
+
+
+class Finder(SubjectSource, Undertaker, Protocol):
+    """Finds things of other kinds than checkpoints, and knows what bytes stand behind each."""
+
+
+Progress = Callable[[int, int, int], None]
+"""Told after each batch: things done, things in all (0: unknown), bytes released."""
+
+
+def silent(done: int, total: int, released: int) -> None:
+    """Progress that nobody reads."""
+    del done, total, released
+
+
 @dataclass(kw_only=True)
 class Deletion:
     """Carries out plans that an approval covers. Whether it does is checked by the caller."""
 
     ledger: Ledger
-    policies: Mapping[str, LoadedPolicy]
+    judge: Judge
     places: Sequence[ArtifactFiles]
     approval: RetentionApproved
     actor: Actor
     origin: Origin
-    now: datetime | None = None
+    undertakers: Sequence[Undertaker] = ()
+    progress: Progress = silent
+    _results: list[Result] = field(default_factory=list)
 
-    def run(self, planned: RetentionPlanned) -> Applied:
-        """Try every deletion of the plan; the outcome of each is in the result."""
-        self._look_again()
-        results = tuple(self._one(item) for item in planned.items if item["action"] == "delete")
-        return Applied(plan_digest=planned.plan_digest, results=results)
+    def run(self, items: Iterable[ItemOf], *, total: int = 0) -> Applied:
+        """Try every deletion among ``items``; the outcome of each is in the result, in their order."""
+        self._burial = Burial(
+            ledger=self.ledger, approval=self.approval, actor=self.actor, origin=self.origin
+        )
+        going = (item for item in items if str(item["action"]).startswith("delete"))
+        while batch := list(islice(going, BATCH)):
+            self._batch(batch)
+            released = sum(result.bytes_released for result in self._results)
+            self.progress(len(self._results), max(total, len(self._results)), released)
+        return Applied(plan_digest=self.approval.plan_digest, results=tuple(self._results))
 
-    def _look_again(self) -> None:
-        self._world: World = observe(self.ledger, self.places)
-        moment = self.now or datetime.now(UTC)  # a pass can be long: the clock is read each time
-        require_clock(self._world, moment)
-        items = decide(self._world.subjects, self.policies, now=moment)
-        self._fresh = {str(item["id"]): item for item in items}
+    def _batch(self, batch: Sequence[ItemOf]) -> None:
+        known = _Known.of(self.ledger, batch)
+        stay = dict(self.judge.judge(batch))
+        results: dict[int, Result] = {}
+        waiting: list[tuple[int, Target, ArtifactFiles, Removed]] = []
+        since = time.monotonic()
+        for number, item in enumerate(batch):
+            stay |= self.judge.moved(batch[number:])
+            done = self._one(item, known, stay)
+            if isinstance(done, Result):
+                results[number] = done
+            else:
+                waiting.append((number, *done))
+            if waiting and time.monotonic() - since > LONGEST_BATCH:
+                results |= self._bury(batch, waiting)
+                waiting, since = [], time.monotonic()
+        results |= self._bury(batch, waiting)
+        self._results += [results[number] for number in sorted(results)]
 
-    def _one(self, item: Mapping[str, Any]) -> Result:
+    def _one(
+        self, item: ItemOf, known: _Known, stay: Mapping[str, Stay]
+    ) -> Result | tuple[Target, ArtifactFiles, Removed]:
+        """The outcome, or a removal whose absence is proven and whose tombstone is to be written."""
         ref = str(item["id"])
-        if any(self.ledger.records(kinds=ALIVE, after=self._world.position, limit=1)):
-            self._look_again()
-        fact = self._world.facts.get(ref)
-        place = choose(self.places, str(item["location"]))
-        if fact is None or place is None:
-            return Result(id=ref, outcome="kept", reason="no registered artifact that is reachable from here")
-        if ref in self._world.tombstones:
-            place.finish(target_of(fact))
-            return Result(id=ref, outcome="already_deleted", reason="its tombstone stands")
-        fresh = self._fresh[ref]
-        if fresh["action"] == "keep" or fresh["digest"] != item["digest"]:
-            return Result(id=ref, outcome="kept", reason=f"since the plan: {fresh['reason']}")
-        if fresh["action"] == "blocked":
-            return Result(id=ref, outcome="kept_for_later", reason=fresh["reason"])
-        return self._delete(item, fact, place)
+        try:
+            found = self._target(item, known)
+        except ArchiveError as error:
+            return self._told(item, "kept_for_later", error.message)
+        if found is None:
+            return self._told(item, "kept", "no registered artifact that is reachable from here")
+        target, place = found
+        if known.buried(target):
+            place.finish(target)
+            return self._told(item, "already_deleted", "its tombstone stands")
+        if ref in stay:
+            why = stay[ref]
+            return self._told(item, "kept_for_later" if why.later else "kept", why.reason)
+        return self._remove(item, target, place)
 
-    def _delete(self, item: Mapping[str, Any], fact: CheckpointRegistered, place: ArtifactFiles) -> Result:
-        target = target_of(fact)
+    def _remove(
+        self, item: ItemOf, target: Target, place: ArtifactFiles
+    ) -> Result | tuple[Target, ArtifactFiles, Removed]:
         try:
             removed = place.remove(target, plan_digest=self.approval.plan_digest)
+        except PartlyDeletedError as error:
+            log.warning("%s: %s", target.ref, error)
+            self._burial.mark(item, target, error)
+            return self._told(item, "partly_deleted", str(error))
         except StorageError as error:
             log.warning("%s not deleted: %s", target.ref, error)
-            return Result(id=target.ref, outcome="failed", reason=str(error))
+            return self._told(item, "failed", str(error))
         left = place.look(target).presence
         if left != "missing":
-            return Result(id=target.ref, outcome="failed", reason=f"absence not verified: {left}")
-        try:
-            self._entomb(item, fact, removed)
-        except AlreadyRecordedError:  # a parallel pass finished it
+            return self._told(item, "failed", f"absence not verified: {left}")
+        return target, place, removed
+
+    def _bury(
+        self, batch: Sequence[ItemOf], waiting: Sequence[tuple[int, Target, ArtifactFiles, Removed]]
+    ) -> dict[int, Result]:
+        if not waiting:
+            return {}
+        ours = self._burial.entomb([(batch[number], target, gone) for number, target, _, gone in waiting])
+        results = {}
+        for (number, target, place, removed), written in zip(waiting, ours, strict=True):
             place.finish(target)
-            return Result(id=target.ref, outcome="already_deleted", reason="its tombstone stands")
-        place.finish(target)
-        log.info("%s deleted, %s bytes released", target.ref, removed.bytes_released)
+            item = batch[number]
+            if not written:
+                results[number] = self._told(item, "already_deleted", "its tombstone stands")
+                continue
+            log.info("%s deleted, %s bytes released", target.ref, removed.bytes_released)
+            outcome: Outcome = "already_missing" if removed.already_missing else "deleted"
+            results[number] = self._told(item, outcome, str(item["reason"]), removed)
+        return results
+
+    def _target(self, item: ItemOf, known: _Known) -> tuple[Target, ArtifactFiles] | None:
+        for undertaker in self.undertakers:
+            if undertaker.handles(item):
+                return undertaker.target(item)
+        target = known.target(item)
+        place = choose(self.places, target.location) if target else None
+        return None if target is None or place is None else (target, place)
+
+    @staticmethod
+    def _told(item: ItemOf, outcome: Outcome, reason: str, removed: Removed | None = None) -> Result:
         return Result(
-            id=target.ref,
-            outcome="already_missing" if removed.already_missing else "deleted",
-            reason=str(item["reason"]),
-            bytes_released=removed.bytes_released,
+            id=str(item["id"]),
+            outcome=outcome,
+            reason=reason,
+            bytes_released=removed.bytes_released if removed else 0,
+            artifact_class=str(item["class"]),
+            versions=removed.versions if removed else 0,
         )
 
-    def _entomb(self, item: Mapping[str, Any], fact: CheckpointRegistered, removed: Removed) -> None:
-        ref = f"checkpoint:{fact.checkpoint_id}"
-        payload = TombstoneWritten(
-            ref=ref,
-            digest=fact.digest,
-            size=sum(file.size for file in fact.files),
-            artifact_class=str(item["class"]),
-            reason=str(item["reason"]),
-            policy_digest=item["policy_digest"],
-            approved_by=self.approval.approved_by,
-            bytes_released=removed.bytes_released,
-            verified_absent=True,
-            already_missing=removed.already_missing,
-        )
-        this = Ref(type="tombstone", id=fact.checkpoint_id)
-        edge = Edge(subject=Ref.parse(ref), relation=Relation.WAS_INVALIDATED_BY, object=this)
-        stream = str(item["run"])
-        ours = self.ledger.records(streams=[stream], kinds=[KIND])
-        draft = Draft(
-            stream=stream,
-            kind=KIND,
-            payload=payload.to_json(),
-            actor=self.actor,
-            origin=self.origin,
-            attempt=fact.attempt,
-            ordinal=sum(record.origin == self.origin for record in ours),
-            edges=(edge,),
-            unique=f"tombstone/{ref}",
-        )
-        self.ledger.append([draft])
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What the ledger says of the checkpoints of one batch."""
+
+    facts: Mapping[str, CheckpointRegistered]
+    stones: Collection[str]
+    gone: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, ledger: Ledger, batch: Sequence[ItemOf]) -> _Known:
+        """Read the streams of the batch."""
+        wanted = {str(item["id"]) for item in batch}
+        streams = {str(item.get("run") or NO_RUN) for item in batch}
+        facts, stones, gone = {}, set[str](), dict[str, frozenset[str]]()
+        for record in ledger.records(streams=streams, kinds=["checkpoint.registered", TOMBSTONE]):
+            if record.kind == TOMBSTONE:
+                ref, parts = str(record.payload["ref"]), frozenset(record.payload.get("parts") or ())
+                stones |= {edge.object.id for edge in record.edges if edge.object.type == "tombstone"}
+                if parts:
+                    gone[ref] = gone.get(ref, frozenset()) | parts
+            elif (ref := f"checkpoint:{record.payload['checkpoint_id']}") in wanted:
+                facts[ref] = read_payload(record, CheckpointRegistered)
+        return cls(facts=facts, stones=stones, gone=gone)
+
+    def target(self, item: ItemOf) -> Target | None:
+        """What is to go of a checkpoint, or None if the ledger does not know it."""
+        fact = self.facts.get(str(item["id"]))
+        if fact is None:
+            return None
+        parts = tuple(item.get("parts") or ()) if item["action"] == "delete_parts" else ()
+        return target_for(fact, parts=parts, gone=self.gone.get(str(item["id"]), frozenset()) - set(parts))
+
+    def buried(self, target: Target) -> bool:
+        """Whether the tombstone of exactly this stands."""
+        return stone_name(target) in self.stones

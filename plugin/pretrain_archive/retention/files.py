@@ -27,6 +27,7 @@ class Target:
     """What is to be removed: the artifact's reference, its address and its recorded files.
 
     With ``parts`` only the files of these components go, and ``keep`` are the recorded files that must stay.
+    ``digest_of`` says what the plan's digest of it is over.
     """
 
     ref: str
@@ -34,6 +35,7 @@ class Target:
     files: tuple[FileDigest, ...]
     parts: tuple[str, ...] = ()
     keep: tuple[FileDigest, ...] = ()
+    digest_of: Literal["content", "manifest", "listing"] = "content"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
+from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned, read_payload
 from pretrain_archive.domain.records import Actor, Draft, Origin
 from pretrain_archive.ledger.canonical import digest_of
@@ -24,10 +25,12 @@ from pretrain_archive.retention.approval import (
     refuse,
     require_valid,
 )
-from pretrain_archive.retention.deletion import Applied, Deletion
+from pretrain_archive.retention.deletion import Applied, Deletion, Finder, Progress, silent
 from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.retention.folders import FolderFiles
+from pretrain_archive.retention.judging import LedgerJudge
 from pretrain_archive.retention.plan import decide
+from pretrain_archive.retention.summing import record_pass, sum_up
 from pretrain_archive.retention.world import observe, require_clock
 
 log = logging.getLogger(__name__)
@@ -113,9 +116,14 @@ def apply(
     actor: Actor,
     origin: Origin,
     places: Sequence[ArtifactFiles] = (FolderFiles(),),
+    finders: Sequence[Finder] = (),
+    progress: Progress = silent,
     now: datetime | None = None,
 ) -> Applied:
     """Carry out an approved plan, as far as it still holds. May be repeated after a crash at any point.
+
+    ``finders`` know the bytes of what is no checkpoint; ``progress`` is told things done, things in all and bytes
+    released after each batch. What the pass did is recorded at its end.
 
     Raises :class:`RefusedError` if the plan was altered or is not recorded, or its approval is missing, is
     for another plan, by somebody not entitled, was followed by a rejection, or expired: nothing is deleted then.
@@ -126,16 +134,24 @@ def apply(
             hint="Make a new plan and have it approved.",
         )
     approval = require_valid(ledger, planned, approval, policies, now=now)
+    started_at = utc_now()
     deletion = Deletion(
         ledger=ledger,
-        policies=policies,
+        judge=LedgerJudge(ledger, policies, places, sources=finders, now=now),
         places=places,
         approval=approval,
         actor=actor,
         origin=origin,
-        now=now,
+        undertakers=finders,
+        progress=progress,
     )
-    return deletion.run(planned)
+    applied = deletion.run(planned.items, total=len(planned.items))
+    payload = sum_up(
+        applied, approval, started_at=started_at, bytes_planned=planned.total_bytes,
+        policy_digests={name: loaded.digest for name, loaded in policies.items()},
+    )  # fmt: skip
+    record_pass(ledger, payload, actor=actor, origin=origin)
+    return applied
 
 
 def _ordinal(ledger: Ledger, kind: str, origin: Origin) -> int:

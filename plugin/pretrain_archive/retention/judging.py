@@ -1,0 +1,80 @@
+"""Whether a plan still holds while it is carried out: it is made again batch by batch, and news are heeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.retention.deletion import Stay
+from pretrain_archive.retention.files import ArtifactFiles
+from pretrain_archive.retention.liveness import busy
+from pretrain_archive.retention.plan import decide
+from pretrain_archive.retention.subjects import Subject, SubjectSource
+from pretrain_archive.retention.world import find_others, observe, require_clock
+
+
+class LedgerJudge:
+    """Judges a batch by the rules as they stand, with a look at the bytes, and each item by the ledger's news."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        policies: Mapping[str, LoadedPolicy],
+        places: Sequence[ArtifactFiles],
+        *,
+        sources: Sequence[SubjectSource] = (),
+        now: datetime | None = None,
+    ) -> None:
+        self._policies = policies
+        self._sources = sources
+        self._now = now
+        self._world = observe(ledger, places, now=now)
+        self._seen = self._world.position
+
+    def judge(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Stay]:
+        """See :class:`Judge`."""
+        self._world.refresh()
+        self._seen = self._world.position
+        moment = self._now or datetime.now(UTC)  # a pass can be long: the clock is read each time
+        require_clock(self._world, moment)
+        decided = decide(list(self._subjects(items)), self._policies, now=moment)
+        fresh = {str(item["id"]): item for item in decided}
+        return {str(item["id"]): stay for item in items if (stay := _stay(item, fresh.get(str(item["id"]))))}
+
+    def moved(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Stay]:
+        """See :class:`Judge`."""
+        self._world.refresh()
+        if self._world.position == self._seen:
+            return {}
+        self._seen = self._world.position
+        refs = [str(item["id"]) for item in items if str(item["id"]) not in self._world.tombstones]
+        found = busy(self._world.liveness, refs, now=self._now)
+        return {ref: Stay(reason=f"since the plan: {why}") for ref, why in found.items()}
+
+    def _subjects(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Subject]:
+        """The things of the batch with their peers: a rule that keeps the last needs all of a run in view."""
+        for run_uid in dict.fromkeys(str(item["run"]) for item in items if _kind(item) == "checkpoint"):
+            yield from self._world.judged(run_uid, look=True)
+        if any(_kind(item) != "checkpoint" for item in items):
+            yield from find_others(self._world, self._sources)
+
+
+def _kind(item: Mapping[str, Any]) -> str:
+    return str(item.get("kind") or "checkpoint")
+
+
+def _stay(item: Mapping[str, Any], fresh: Mapping[str, Any] | None) -> Stay | None:
+    if fresh is None:
+        if _kind(item) == "checkpoint":
+            return None  # no record names it, or its tombstone stands: the deletion says so
+        return Stay(reason="since the plan: it is not found any more", later=True)
+    if fresh["digest"] != item["digest"]:
+        return Stay(reason="since the plan: it was written again, with another content")
+    if fresh["action"] == "blocked":
+        return Stay(reason=str(fresh["reason"]), later=True)
+    if fresh["action"] == "keep" or (fresh["action"] == "delete_parts" and item["action"] == "delete"):
+        return Stay(reason=f"since the plan: {fresh['reason']}")
+    return None
