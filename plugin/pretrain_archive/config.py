@@ -50,6 +50,46 @@ def public_keys() -> tuple[Path, ...]:
     return tuple(Path(path).expanduser() for path in listed) or (signing_key().with_suffix(".pub"),)
 
 
+def model_signing_key() -> Path | None:
+    """``[pretrain_archive] model_signing_key``: PEM file of the key that signs released files; None signs nothing."""
+    given = _option("model_signing_key")
+    return Path(given).expanduser() if given else None
+
+
+def model_signing_public_key() -> Path | None:
+    """``[pretrain_archive] model_signing_public_key``: the key by which ``release verify`` believes a signature.
+
+    Default: the file beside :func:`model_signing_key` with the suffix ``.pub``, if it is there.
+    """
+    given, key = _option("model_signing_public_key"), model_signing_key()
+    if given:
+        return Path(given).expanduser()
+    beside = key.with_suffix(".pub") if key else None
+    return beside if beside and beside.exists() else None
+
+
+def mlflow_url() -> str:
+    """``[pretrain_archive] mlflow_url``: the MLflow server that releases are registered in; empty if there is none.
+
+    ``InputError`` repeats no password: credentials come from MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and
+    MLFLOW_TRACKING_PASSWORD.
+    """
+    url = _option("mlflow_url").strip()
+    parts = urlsplit(url)
+    if url and (parts.scheme not in {"http", "https"} or "@" in parts.netloc or parts.query):
+        raise InputError(
+            "[pretrain_archive] mlflow_url", parts.hostname, "is no http:// or https:// address without credentials",
+            hint="Write https://HOST; credentials go into MLFLOW_TRACKING_TOKEN.",
+        )  # fmt: skip
+    return url.rstrip("/")
+
+
+def mlflow_access() -> dict[str, str]:
+    """Credentials for :func:`mlflow_url` by MLflow's own variables: token, user, password; empty ones are unset."""
+    names = {"token": "TOKEN", "user": "USERNAME", "password": "PASSWORD"}
+    return {key: os.environ.get(f"MLFLOW_TRACKING_{name}", "") for key, name in names.items()}
+
+
 def anchors() -> tuple[str, ...]:
     """``[pretrain_archive] anchors``: URLs (``file://``, ``s3://``, ``git+…``), separated by commas."""
     return _listed("anchors") or (_folder("anchors").as_uri(),)

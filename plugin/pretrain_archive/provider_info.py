@@ -17,6 +17,18 @@ _OPTIONS: dict[str, tuple[str, str | None]] = {
     "store_url": ("Where snapshots, reports and packages are kept: file:// or s3://.", None),
     "work_folder": ("Local folder for runs: checkpoints, logs, packages.", None),
     "policies_folder": ("Folder with one policy file per project. Default: policies beside the DAGs.", None),
+    "model_signing_key": (
+        "PEM file of the private key (NIST curve) that signs released files; without it releases are unsigned.",
+        None,
+    ),
+    "model_signing_public_key": (
+        "PEM file of the public key by which release verify believes; default: beside the private one, .pub.",
+        None,
+    ),
+    "mlflow_url": (
+        "Address of the MLflow tracking server that releases are registered in; empty: none.",
+        None,
+    ),
     "language": ("Language of texts without a reader's own: en or zh.", "en"),
 }
 

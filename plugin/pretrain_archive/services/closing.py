@@ -7,7 +7,7 @@ bytes for the same records. Parallel closes: one wins, the other finds the run c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.retention import temporary as retention
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.known_run import knowing_runs
+from pretrain_archive.services.releasing import Registration, Releasing, export_release, sign_release
 from pretrain_archive.services.runs import opened_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore, local_path
 
@@ -49,6 +50,7 @@ class Closed:
     folder: Path
     outcome: str
     release: ReleaseMade | None
+    registration: Registration | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,7 @@ class Shelf:
     packages_folder: Path
     verifier_key: str
     policies: Callable[[str], LoadedPolicy]
+    releasing: Releasing = field(default_factory=Releasing)
 
 
 def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, shelf: Shelf) -> Closed:
@@ -72,12 +75,20 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
     record, decision = _signed(ledger, view, shelf)
     release = _release(ledger, caller, view, record, decision)
+    sign_release(ledger, store, caller, run_uid, shelf.releasing)
     written = _write(ledger, store, caller, view, decision=decision, shelf=shelf)
     folder = shelf.packages_folder / run_uid
     mirror(store, folder, run_uid, caller)
     ledger.seal()
     caller.say(f"package {folder} ({written.files} files, {written.digest})")
-    return Closed(package=written, folder=folder, outcome=str(decision.outcome), release=release)
+    registration = export_release(ledger, caller, run_uid, shelf.releasing)
+    return Closed(
+        package=written,
+        folder=folder,
+        outcome=str(decision.outcome),
+        release=release,
+        registration=registration,
+    )
 
 
 def archive_stopped(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, shelf: Shelf) -> Closed:

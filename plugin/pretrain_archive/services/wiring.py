@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pretrain_archive.services.cleanup import Room
     from pretrain_archive.services.closing import Shelf
     from pretrain_archive.services.opening import Host
+    from pretrain_archive.services.releasing import Releasing
     from pretrain_archive.storage.port import ObjectStore
 
 
@@ -132,7 +133,19 @@ def shelf() -> Shelf:
     """Where packages go on this machine."""
     from pretrain_archive.services.closing import Shelf  # noqa: PLC0415
 
-    return Shelf(packages_folder=packages_folder(), verifier_key=verifier_key(), policies=policy)
+    return Shelf(
+        packages_folder=packages_folder(), verifier_key=verifier_key(), policies=policy, releasing=releasing()
+    )
+
+
+def releasing() -> Releasing:
+    """The key that signs released files and the registry, as far as they are configured."""
+    from pretrain_archive.artifacts.export_mlflow import Access, MlflowRegistry  # noqa: PLC0415
+    from pretrain_archive.services.releasing import Releasing  # noqa: PLC0415
+
+    url = config.mlflow_url()
+    registry = MlflowRegistry(url, access=Access(**config.mlflow_access())) if url else None
+    return Releasing(signing_key=config.model_signing_key(), registry=registry)
 
 
 def cleanup_room() -> Room:
