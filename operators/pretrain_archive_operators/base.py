@@ -18,6 +18,7 @@ from pretrain_archive.domain.errors import (
     ArchiveError,
     AskedToEndError,
     ClusterUnavailableError,
+    EvaluationFailedError,
     LedgerError,
     LedgerUnavailableError,
     SourceChangedError,
@@ -40,6 +41,7 @@ XCOM_LIMIT = 8192
 RETRIED = (
     AskedToEndError,
     ClusterUnavailableError,
+    EvaluationFailedError,
     LedgerUnavailableError,
     StorageError,
     SourceChangedError,

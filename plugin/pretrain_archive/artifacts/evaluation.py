@@ -1,26 +1,34 @@
 """An evaluation becomes evidence: metrics of one verified checkpoint, judged by rules fixed before the launch.
 
 It passes only if it has rules, every rule passes and no flag stands. Flags: ``no_baseline`` (no effect can be
-claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``repeated_metric``,
-``contradictory``, ``no_direction``, ``baseline_same_as_candidate``, ``definition_differs``. The report goes to
-the store as canonical JSON, together with the program's own bytes.
+claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``no_value``, ``contradictory``,
+``no_direction``, ``baseline_same_as_candidate``, ``baseline_unknown``, ``definition_differs``, ``definition_changed``
+(against the group, R124), ``missing_metric``, ``bad_step``, ``late_rule``. A metric with two values is refused.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.artifacts import metric_files
-from pretrain_archive.artifacts.metrics import Reading, Supplement, read_output, supplemented
+from pretrain_archive.artifacts.baselines import Known, Subject, from_ledger, judged
+from pretrain_archive.artifacts.evaluation_report import (
+    Judged,
+    Setting,
+    made_payload,
+    stored,
+    suite_flags,
+)
+from pretrain_archive.artifacts.metric_files import strict
+from pretrain_archive.artifacts.metrics import Reading, Supplement, supplemented
+from pretrain_archive.artifacts.outputs import Output, read_files
 from pretrain_archive.artifacts.rules import Rule, wanted_directions
 from pretrain_archive.artifacts.verification import verify_checkpoint
+from pretrain_archive.domain.definitions import compare_definitions, named_differences
 from pretrain_archive.domain.errors import CheckpointError, InputError
-from pretrain_archive.domain.identity import DIGEST, Ref
+from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import CheckpointRegistered, EvaluationReported, read_payload
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.domain.run_view import RunView
@@ -48,46 +56,48 @@ def record_evaluation(
     seconds: float | None = None,
     devices: int | None = None,
     ordinal: int = 0,
+    setting: Setting | None = None,
 ) -> EvaluationReported:
     """Judge ``output`` and record it; return the recorded fact (the first one if the same was recorded).
 
-    ``expected_definition`` is what was declared before the launch, where it was; ``extra`` says what a flat
-    output cannot; ``evaluator_digest`` is that of the program that measured, ``seconds`` and ``devices`` what it
-    took. Raises
+    ``output`` is a result file or a folder of them. ``expected_definition`` is what was declared before the launch,
+    where it was; ``extra`` says what a flat output cannot; ``evaluator_digest`` is that of the program that measured,
+    ``seconds`` and ``devices`` what it took; ``setting`` holds suites, group and wanted baselines. Raises
     :class:`InputError` for an output that cannot be read and :class:`CheckpointError` if the checkpoint's
     bytes are not the registered ones now: then no number is stored.
     """
-    raw, parsed = metric_files.read(output)
-    _require_recordable(parsed, output.name)
+    setting = setting or Setting()
     wanted = wanted_directions(rules)
-    reading = read_output(parsed, where=output.name, directions=wanted)
-    reading = supplemented(reading, extra or Supplement(), directions=wanted)
+    read = read_files(output, directions=wanted, suites=setting.suites, runs=setting.runs)
+    _require_recordable(read, output.name)
+    extra = _with_declared(extra or Supplement(), read.reading, setting)
+    reading = supplemented(read.reading, extra, directions=wanted, suites=setting.suites)
     require_present(checkpoint)
-    view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND]))
+    view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND, "run.opened"]))
+    opened = view.opened
+    subject = Subject(
+        checkpoint=checkpoint,
+        project=opened.project if opened else "",
+        release_name=str(opened.conf.get("release_name") or "") if opened else "",
+    )
+    reading, flags, none = _compared(ledger, run_uid, reading, subject, setting)
     earlier = [fact for _, fact in view.all(EvaluationReported)]
-    flags = flags_of(reading, checkpoint, rules, expected_definition, earlier)
-    payload = _payload(
-        store, run_uid, checkpoint=checkpoint, raw=raw, reading=reading, rules=rules, flags=flags,
+    flags += flags_of(reading, rules, expected_definition, earlier, setting)
+    made = Judged(
+        run_uid=run_uid, checkpoint=checkpoint, opened=opened, output=read, reading=reading,
+        outcomes=[*(rule.decide(reading) for rule in rules), *setting.also],
+        flags=list(dict.fromkeys([*reading.flags, *flags])), none=none, setting=setting,
         evaluator_digest=evaluator_digest,
-    ).model_copy(update={"seconds": seconds, "devices": devices})  # fmt: skip
+    )  # fmt: skip
+    made = _held_to_group(ledger, store, made)
+    payload = stored(store, made, seconds=seconds, devices=devices)
     for known in earlier:
         if known.evaluation_id == payload.evaluation_id:
             return known
-    this = Ref(type="evaluation", id=payload.evaluation_id)
-    subject = Ref(type="checkpoint", id=checkpoint.checkpoint_id)
     draft = Draft(
-        stream=run_uid,
-        kind=KIND,
-        payload=payload.to_json(),
-        actor=actor,
-        origin=origin,
-        attempt=checkpoint.attempt,
-        ordinal=ordinal,
-        edges=(
-            Edge(subject=this, relation=Relation.USED, object=subject),
-            Edge(subject=this, relation=Relation.WAS_GENERATED_BY, object=Ref(type="run", id=run_uid)),
-        ),
-    )
+        stream=run_uid, kind=KIND, payload=payload.to_json(), actor=actor, origin=origin,
+        attempt=checkpoint.attempt, ordinal=ordinal, edges=_edges(payload, run_uid),
+    )  # fmt: skip
     return read_payload(ledger.append([draft])[0], EvaluationReported)
 
 
@@ -106,125 +116,93 @@ def require_present(checkpoint: CheckpointRegistered) -> None:
 
 def flags_of(
     reading: Reading,
-    checkpoint: CheckpointRegistered,
     rules: Sequence[Rule],
     expected_definition: Mapping[str, Any] | None,
     earlier: Sequence[EvaluationReported],
+    setting: Setting,
 ) -> list[str]:
-    """Everything that speaks against believing the numbers, each as ``code: detail``, without repetition."""
-    flags = list(reading.flags)
-    if not reading.baselines:
-        flags.append("no_baseline: no effect can be claimed")
-    own = {checkpoint.digest, *(f"sha256:{file.sha256}" for file in checkpoint.files if file.size)}
-    flags.extend(
-        f"baseline_same_as_candidate: {baseline.name}"
-        for baseline in reading.baselines
-        if baseline.subject_digest in own
-    )
-    flags.extend(_contradictions(reading, rules))
-    digest = digest_of(_plain(reading.definition))
-    if not reading.definition:
-        flags.append("definition_differs: the output does not say how it measured")
-    elif expected_definition is not None and digest != digest_of(_plain(dict(expected_definition))):
-        flags.append("definition_differs: not the definition that was fixed before the launch")
-    elif any(other.definition_digest != digest for other in earlier):
-        flags.append("definition_differs: an earlier evaluation of this run measured otherwise")
-    return list(dict.fromkeys(flags))
-
-
-def _contradictions(reading: Reading, rules: Sequence[Rule]) -> list[str]:
+    """What speaks against believing the numbers, beyond what reading them showed, each as ``code: detail``."""
+    flags = [] if reading.counted else ["no_baseline: no effect can be claimed"]
     wanted = wanted_directions(rules)
-    by_name = {metric.name: metric for metric in reading.metrics}
-    flags = [
+    flags += [
         f"contradictory: {metric.name} is reported as {metric.direction} is better, the rule says "
         f"{wanted[metric.name]}"
         for metric in reading.metrics
         if metric.name in wanted and metric.direction != wanted[metric.name]
     ]
-    for baseline in reading.baselines:
-        for metric in baseline.metrics:
-            own = by_name.get(metric.name)
-            if own and (own.unit, own.direction) != (metric.unit, metric.direction):
-                flags.append(
-                    f"contradictory: {metric.name} is in {own.unit!r} here and in {metric.unit!r} for baseline "
-                    f"{baseline.name}, or points the other way"
-                )
+    flags += suite_flags(reading, setting.suites)
+    digest = digest_of(strict(reading.definition))
+    before = [one for one in earlier if (one.program, one.imported) == (setting.program, setting.imported)]
+    if not reading.definition:
+        flags.append("definition_differs: the output does not say how it measured")
+    elif expected_definition is not None and digest != digest_of(strict(expected_definition)):
+        flags.append("definition_differs: not the definition that was fixed before the launch")
+    elif any(other.definition_digest != digest for other in before):
+        flags.append("definition_differs: an earlier evaluation of this run measured otherwise")
     return flags
 
 
-def _payload(
-    store: ObjectStore,
-    run_uid: str,
-    *,
-    checkpoint: CheckpointRegistered,
-    raw: bytes,
-    reading: Reading,
-    rules: Sequence[Rule],
-    flags: list[str],
-    evaluator_digest: str | None,
-) -> EvaluationReported:
-    outcomes = [rule.decide(reading) for rule in rules]
-    data_set, data_digest = _data_set(reading)
-    report = {
-        "format": "pretrain-archive/evaluation/1",
-        "run_uid": run_uid,
-        "checkpoint_id": checkpoint.checkpoint_id,
-        "checkpoint_digest": checkpoint.digest,
-        "data_set": data_set,
-        "data_set_digest": data_digest,
-        "definition": _plain(reading.definition),
-        "metrics": [metric.to_json() for metric in reading.metrics],
-        "baselines": [baseline.to_json() for baseline in reading.baselines],
-        "rules": outcomes,
-        "flags": flags,
-        "passed": bool(outcomes) and all(outcome["passed"] for outcome in outcomes) and not flags,
-        "output_sha256": hashlib.sha256(raw).hexdigest(),
-        "evaluator_digest": evaluator_digest,
-    }
-    body = canonical_bytes(report)
-    evaluation_id = "eval_" + hashlib.sha256(body).hexdigest()[:32]
-    key = f"runs/{run_uid}/evaluations/{evaluation_id}"
-    store.put_if_absent(f"{key}/output.json", io.BytesIO(raw))
-    store.put_if_absent(f"{key}/report.json", io.BytesIO(body))
-    names = (
-        "checkpoint_id", "checkpoint_digest", "data_set", "data_set_digest", "definition", "evaluator_digest",
-    )  # fmt: skip
-    lists = ("metrics", "baselines", "flags", "passed", "rules")
-    return EvaluationReported(
-        evaluation_id=evaluation_id,
-        definition_digest=digest_of(report["definition"]),
-        report_uri=store.location(f"{key}/report.json"),
-        report_digest="sha256:" + hashlib.sha256(body).hexdigest(),
-        **{name: report[name] for name in (*names, *lists)},
+def _compared(
+    ledger: Ledger, run_uid: str, reading: Reading, subject: Subject, setting: Setting
+) -> tuple[Reading, list[str], list[str]]:
+    """The reading with its baselines judged and completed from the ledger, flags, and what there was none of."""
+    beyond = setting.baselines or any(
+        baseline.kind in {"previous version", "other data version"} for baseline in reading.baselines
+    )
+    known = Known.of(ledger, run_uid) if beyond else None
+    baselines, flags = judged(reading, subject, known)
+    reading = reading.with_(baselines=baselines)
+    if known is None or setting.imported:
+        return reading, flags, []
+    added, more, none = from_ledger(ledger, known, setting.baselines, reading, subject)
+    return reading.with_(baselines=(*reading.baselines, *added)), [*flags, *more], none
+
+
+def _held_to_group(ledger: Ledger, store: ObjectStore, made: Judged) -> Judged:
+    """``made`` with a flag where the newest evaluation of the group's other runs measured otherwise (R124)."""
+    setting = made.setting
+    if not setting.group:
+        return made
+    others = [
+        report
+        for _, _, report in Known.of(ledger, made.run_uid).reports
+        if (report.group, report.program, report.imported)
+        == (setting.group, setting.program, setting.imported)
+    ]
+    if not others:
+        return made
+    compared = compare_definitions({"before": others[-1], "now": made_payload(store, made)[0]})
+    if compared.uniform:
+        return made
+    text = "; ".join(named_differences(compared))
+    flag = f"definition_changed: within the group {setting.group}: {text}"
+    return replace(made, flags=[*made.flags, flag])
+
+
+def _with_declared(extra: Supplement, reading: Reading, setting: Setting) -> Supplement:
+    """``extra`` with the data set that a suite declares, where neither the output nor the task names one."""
+    declared = next((s for s in setting.suites if s.data_set_digest is not None), None)
+    if declared is None or reading.data_set_digest or extra.data_set_digest:
+        return extra
+    return Supplement(
+        data_set=extra.data_set or (None if reading.data_set else declared.data_set),
+        data_set_digest=declared.data_set_digest,
+        definition=extra.definition,
+        baselines=extra.baselines,
     )
 
 
-def _data_set(reading: Reading) -> tuple[str, str]:
-    """The data set's name and digest: numbers without them belong to nothing and are refused."""
-    name, digest = reading.data_set, reading.data_set_digest
-    if not isinstance(name, str) or not name:
-        raise InputError("data_set", name, "the evaluation output must name its data set")
-    if not isinstance(digest, str) or not re.fullmatch(DIGEST, digest):
-        raise InputError("data_set_digest", digest, "expected sha256: and 64 hex digits")
-    return name, digest
+def _edges(payload: EvaluationReported, run_uid: str) -> tuple[Edge, ...]:
+    """The evaluation used the checkpoint and was made by the run: numbers lead back to their experiment (R115)."""
+    this = Ref(type="evaluation", id=payload.evaluation_id)
+    return (
+        Edge(subject=this, relation=Relation.USED, object=Ref(type="checkpoint", id=payload.checkpoint_id)),
+        Edge(subject=this, relation=Relation.WAS_GENERATED_BY, object=Ref(type="run", id=run_uid)),
+    )
 
 
-def _require_recordable(parsed: metric_files.Parsed, where: str) -> None:
+def _require_recordable(read: Output, where: str) -> None:
     try:
-        canonical_bytes(_plain(list(parsed.documents)))
+        canonical_bytes(strict(list(read.documents)))
     except (ValueError, RecursionError) as error:  # a lone surrogate: no UTF-8, so no record
         raise InputError("evaluation output", where, f"cannot be recorded: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    """``value`` without what strict JSON cannot hold: a number that is not finite becomes its name."""
-    if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
-        return str(value)
-    if isinstance(value, float):
-        number, not_finite = metric_files.finite(value)
-        return not_finite if number is None else number
-    return value

@@ -1,13 +1,15 @@
 """Metric files as programs write them: JSON or JSON Lines, with bare NaN and Infinity, read without believing.
 
 Python's own writer emits ``NaN`` and ``Infinity``, and ``1e999`` becomes infinite when read: none of them may
-turn into a number. A key given twice is a finding, not the last value.
+turn into a number. A key that is given twice is refused with both values: whichever a parser keeps was picked by
+nobody.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,15 +18,31 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.storage.regular import open_regular
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_DEPTH = 32
+"""Levels of nesting that a result file may have; the deepest known format needs seven."""
+
 NotFinite = Literal["", "nan", "inf", "-inf"]
+
+
+class RepeatedMetricError(InputError):
+    """One name stands for two values: nothing is picked. ``flag`` says it as ``repeated_metric: detail``."""
+
+    code = "repeated_metric"
+
+    def __init__(self, where: str, name: str, *values: object) -> None:
+        shown = ", ".join(_shown(value) for value in values)
+        super().__init__(
+            where, name, f"{name} given twice: {shown}", hint="Let the program write each value once."
+        )
+        self.flag = f"repeated_metric: {where}: {name} given twice: {shown}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parsed:
-    """A file's documents (one for JSON, one per line for JSON Lines) and the keys that were repeated."""
+    """A file's documents (one for JSON, one per line for JSON Lines), each with the line where it stands."""
 
     documents: tuple[Any, ...]
-    repeated: tuple[str, ...]
+    lines: tuple[int, ...] = ()
 
 
 def finite(value: object) -> tuple[float | None, NotFinite]:
@@ -55,24 +73,36 @@ def parse(raw: bytes, *, where: str) -> Parsed:
         raise InputError(where, raw[error.start : error.start + 1], "not UTF-8 text") from error
     if not text.strip():
         raise InputError(where, "", "the file is empty", hint="Let the evaluation program write its results.")
-    repeated: list[str] = []
     try:
-        return Parsed(documents=(_load(text, repeated),), repeated=tuple(repeated))
+        return Parsed(documents=(_load(text, where),), lines=(1,))
     except (ValueError, RecursionError) as error:
-        lines = [line for line in text.splitlines() if line.strip()]
+        # Only a line feed ends a line: a text may hold other separators.
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
         if len(lines) < 2:
             raise InputError(where, text[:80], f"not valid JSON: {error}") from error
-    return _lines(lines, where)
+    documents = []
+    for number, line in lines:
+        try:
+            documents.append(_load(line, f"{where} line {number}"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{where} line {number}", line[:80], f"not valid JSON: {error}") from error
+    return Parsed(documents=tuple(documents), lines=tuple(number for number, _ in lines))
 
 
-def read(path: Path) -> tuple[bytes, Parsed]:
-    """The bytes of a metric file and what they say; :class:`InputError` if it is missing or unreadable.
+def read(path: Path, *, name: str = "") -> tuple[bytes, Parsed]:
+    """The bytes of a metric file and what they say; :class:`InputError` if it is missing or unreadable."""
+    raw = read_bytes(path)
+    return raw, parse(raw, where=name or path.name)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a metric file, at most :data:`MAX_BYTES` and one.
 
     A link or pipe in its place is refused by name: what a link points to is not the program's output.
     """
     try:
         with open_regular(path) as file:
-            raw = file.read(MAX_BYTES + 1)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(
             "evaluation output",
@@ -80,31 +110,34 @@ def read(path: Path) -> tuple[bytes, Parsed]:
             f"cannot be read: {error.strerror}",
             hint="The evaluation program must write it before it ends with exit code 0.",
         ) from error
-    return raw, parse(raw, where=path.name)
 
 
-def _lines(lines: list[str], where: str) -> Parsed:
-    documents, repeated = [], list[str]()
-    for number, line in enumerate(lines, 1):
-        try:
-            documents.append(_load(line, repeated))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where} line {number}", line[:80], f"not valid JSON: {error}") from error
-    return Parsed(documents=tuple(documents), repeated=tuple(repeated))
+def strict(value: Any) -> Any:
+    """``value`` without what strict JSON cannot hold: a number that is not finite becomes its name."""
+    if isinstance(value, Mapping):
+        return {key: strict(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(entry) for entry in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 1 << 53:
+        return str(value)
+    if isinstance(value, float):
+        number, not_finite = finite(value)
+        return not_finite if number is None else number
+    return value
 
 
-def _load(text: str, repeated: list[str]) -> Any:
-    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _load(text: str, where: str) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for key, value in pairs:
             if key in found:
-                repeated.append(f"{key} given twice: {found[key]!r}, {value!r}")
+                raise RepeatedMetricError(where, key, found[key], value)
             found[key] = value
         return found
 
-    before = len(repeated)
-    try:
-        return json.loads(text, object_pairs_hook=note)
-    except (ValueError, RecursionError):
-        del repeated[before:]
-        raise
+    return json.loads(text, object_pairs_hook=unique)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

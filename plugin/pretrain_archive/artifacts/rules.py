@@ -1,7 +1,8 @@
 """Acceptance rules, fixed before the launch, and how they decide.
 
 A rule passes only on a finite number that meets it. ``not (value > limit)`` would let NaN through, so every
-comparison is asked in the positive.
+comparison is asked in the positive. Rules come from the request and the policy as they stood when the run was opened;
+one that was added after the launch is refused.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from pretrain_archive.artifacts.metrics import Reading
-from pretrain_archive.domain.kinds import MetricResult, RunOpened
+from pretrain_archive.artifacts.reading import Reading
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import Baseline, MetricResult, RunOpened
+from pretrain_archive.domain.policy_evaluation import Evaluation
+from pretrain_archive.domain.run_view import RunView
 
 Direction = Literal["lower", "higher"]
 
@@ -51,41 +55,96 @@ class BetterThanBaselines:
         """See :class:`Rule`."""
         name = f"{self.metric} better than every baseline"
         value, reason = _value(reading.metrics, self.metric)
-        if not reading.baselines:
-            return _outcome(name, self.metric, passed=False, observed=value, limit=None, reason="no baseline")
-        limits: list[float] = []
-        for baseline in reading.baselines:
-            limit, fault = _value(baseline.metrics, self.metric)
-            if limit is None:
-                reason = f"baseline {baseline.name}: {fault}"
-            else:
-                limits.append(limit)
-        if value is None or len(limits) < len(reading.baselines):
+        counted = reading.counted
+        if not counted:
+            return _outcome(name, self.metric, passed=False, observed=value, limit=None, reason=reason or "no baseline")
+        limits, fault = self._limits(counted)
+        if value is None or fault:
+            reason = reason or fault
             return _outcome(name, self.metric, passed=False, observed=value, limit=None, reason=reason)
         best = min(limits) if self.direction == "lower" else max(limits)
         passed = _meets(value, best, self.direction) and (self.allow_equal or value != best)
         return _outcome(name, self.metric, passed=passed, observed=value, limit=best, reason="")
 
+    def _limits(self, baselines: Sequence[Baseline]) -> tuple[list[float], str]:
+        """The baselines' values, and what is wrong with one that has none."""
+        limits: list[float] = []
+        fault = ""
+        for baseline in baselines:
+            limit, why = _value(baseline.metrics, self.metric)
+            if limit is None:
+                fault = f"baseline {baseline.name}: {why}"
+            else:
+                limits.append(limit)
+        return limits, fault
 
-def rules_of(opened: RunOpened) -> tuple[Rule, ...]:
-    """The rules that the run's request fixed: its limit, and that it beats its baselines unless it says no."""
+
+def rules_of(opened: RunOpened, program: str = "") -> tuple[Rule, ...]:
+    """The rules that were fixed when the run was opened, for what ``program`` measures.
+
+    Of the request (its own program only): the limit, and that the baselines are beaten unless it says no. Of the
+    policy: its rules for that program.
+    """
     purpose = opened.purpose
-    rules: list[Rule] = []
     if purpose is None:  # unrecorded: no rule, and without rules nothing passes
         return ()
-    if purpose.acceptance_limit is not None:
-        rules.append(
-            Limit(
-                metric=purpose.acceptance_metric,
-                direction=purpose.acceptance_direction,
-                limit=purpose.acceptance_limit,
+    rules: list[Rule] = []
+    metric, direction = purpose.acceptance_metric, purpose.acceptance_direction
+    if not program:
+        if purpose.acceptance_limit is not None:
+            rules.append(Limit(metric=metric, direction=direction, limit=purpose.acceptance_limit))
+        if opened.conf.get("must_beat_baselines", True):
+            rules.append(BetterThanBaselines(metric=metric, direction=direction))
+    for rule in evaluation_policy(opened).rules:
+        if rule.program == program:
+            if rule.limit is not None:
+                rules.append(Limit(metric=rule.metric, direction=rule.direction, limit=rule.limit))
+            if rule.better_than_baselines:
+                rules.append(BetterThanBaselines(metric=rule.metric, direction=rule.direction))
+    return tuple(dict.fromkeys(rules))
+
+
+def evaluation_policy(opened: RunOpened) -> Evaluation:
+    """The policy's section about evaluation as it was recorded with the run; a run of before has none."""
+    section = (opened.policy or {}).get("evaluation") or {}
+    return Evaluation.model_validate(section, extra="ignore")
+
+
+def fixed_rules(view: RunView, program: str = "") -> tuple[Rule, ...]:
+    """The rules that stood when the run was launched; :class:`RefusedError` if the ledger holds other ones since.
+
+    What is recorded about how a run was opened cannot be edited, but a second record could be added.
+    """
+    launched = next((r.position for r in view.records if r.kind == "launch.intended"), None)
+    opened = [(record.position, fact) for record, fact in view.all(RunOpened)]
+    before = [fact for position, fact in opened if launched is None or position < launched]
+    if not before:
+        return ()
+    fixed = rules_of(before[-1], program)
+    for position, fact in opened:
+        later = [told(rule) for rule in rules_of(fact, program) if rule not in fixed]
+        if (
+            launched is not None
+            and position > launched
+            and (later or len(rules_of(fact, program)) != len(fixed))
+        ):
+            raise RefusedError(
+                "no evaluation: rules were changed after the launch",
+                reasons=tuple(f"added: {text}" for text in later) or ("a rule was taken away",),
+                hint="Trigger a new run with the rules that are to decide.",
             )
-        )
-    if opened.conf.get("must_beat_baselines", True):
-        rules.append(
-            BetterThanBaselines(metric=purpose.acceptance_metric, direction=purpose.acceptance_direction)
-        )
-    return tuple(rules)
+    return fixed
+
+
+def told(rule: Rule) -> str:
+    """A rule in words."""
+    match rule:
+        case Limit():
+            return f"{rule.metric} {'at most' if rule.direction == 'lower' else 'at least'} {rule.limit:g}"
+        case BetterThanBaselines():
+            return f"{rule.metric} better than every baseline"
+        case _:
+            return str(rule)
 
 
 def wanted_directions(rules: Sequence[Rule]) -> Mapping[str, Direction]:
@@ -99,10 +158,12 @@ def _meets(value: float, limit: float, direction: Direction) -> bool:
 
 def _value(metrics: Sequence[MetricResult], name: str) -> tuple[float | None, str]:
     found = [metric for metric in metrics if metric.name == name]
+    if not found:  # a suite's own name for it, whatever the program calls it
+        found = [metric for metric in metrics if metric.defined_by.rpartition("/")[2] == name]
     if not found:
         return None, f"{name} was not measured"
     if len(found) > 1:
-        return None, f"{name} is given {len(found)} times"
+        return None, f"{name} is given {len(found)} times: {', '.join(metric.name for metric in found)}"
     if found[0].value is None:
         return None, f"{name} is not a finite number ({found[0].not_finite})"
     return found[0].value, ""

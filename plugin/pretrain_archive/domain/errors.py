@@ -143,6 +143,21 @@ class CheckpointError(ArchiveError):
     exit_code = 1
 
 
+class EvaluationFailedError(ArchiveError):
+    """An evaluation program ended without numbers; a later try may give them.
+
+    ``exit_code_of_program`` is None where it was ended for taking too long.
+    """
+
+    code = "evaluation_failed"
+    exit_code = 1
+
+    def __init__(self, message: str, *, exit_code_of_program: int | None, detail: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code_of_program = exit_code_of_program
+        self.detail = detail
+
+
 class PackageError(ArchiveError):
     """A package cannot be written or read."""
 

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF012 (pydantic copies a default for each instance)
 """The policy's section about evaluation: which programs measure, by which definitions, against what, and the limits.
 
 It is recorded with the run when it is opened, so that its rules are fixed before the launch.

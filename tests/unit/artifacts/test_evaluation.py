@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,9 @@ from tests.unit.artifacts.conftest import RUN
 from pretrain_archive.artifacts import metric_files
 from pretrain_archive.artifacts.evaluation import record_evaluation
 from pretrain_archive.artifacts.intervals import wilson
+from pretrain_archive.artifacts.metric_files import RepeatedMetricError
 from pretrain_archive.artifacts.metrics import BaselineFile, Supplement, flag_code, read_output
+from pretrain_archive.artifacts.outputs import read_files
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint
 from pretrain_archive.artifacts.rules import BetterThanBaselines, Limit, rules_of
 from pretrain_archive.domain.errors import CheckpointError, InputError
@@ -156,10 +159,6 @@ def test_numbers_that_are_not_finite_fail(evaluate):
         pytest.param({"baselines": []}, "no_baseline", id="no baseline"),
         pytest.param({"metrics": [bits(2.5, samples=None)]}, "no_samples", id="no samples"),
         pytest.param({"metrics": [bits(2.5, samples=0)]}, "no_samples", id="zero samples"),
-        pytest.param({"metrics": [bits(2.5), bits(2.4)]}, "repeated_metric", id="metric twice"),
-        pytest.param(
-            {"metrics": [bits(2.5), bits(2.4, name="bits_per_byte ")]}, "repeated_metric", id="twin name"
-        ),
         pytest.param(
             {"metrics": [bits(2.5), bits(2.5, name="x", direction=None)]}, "no_direction", id="no direction"
         ),
@@ -192,7 +191,8 @@ def test_a_baseline_that_is_the_candidate_is_flagged(evaluate, checkpoint, diges
 
     fact = evaluate(output(baselines=[twin]))
 
-    assert ["baseline_same_as_candidate: twin"] == fact.flags
+    assert ["baseline_same_as_candidate: twin", "no_baseline: no effect can be claimed"] == fact.flags
+    assert [(False, "is the candidate itself")] == [(b.counted, b.reason) for b in fact.baselines]
     assert not fact.passed
 
 
@@ -235,19 +235,42 @@ def test_a_metric_that_was_not_measured_fails_its_rule(evaluate):
 
 @pytest.mark.case("E03")
 @pytest.mark.parametrize(
-    ("text", "flag"),
+    ("text", "told"),
     [
         pytest.param('{"acc": 0.41, "loss": 2.0, "acc": 0.93}', "acc given twice: 0.41, 0.93", id="flat"),
         pytest.param('{"task": {"f1": 0.2, "f1": 0.9}}', "f1 given twice: 0.2, 0.9", id="nested"),
         pytest.param('{"acc": 0.5}\n{"acc": 0.7}\n', "acc given twice: 0.5, 0.7", id="lines"),
         pytest.param('{"acc": 0.5, "acc ": 0.7}', "acc given twice: 0.5, 0.7", id="blank"),
+        pytest.param(json.dumps(output(metrics=[bits(2.5), bits(2.4)])), "given twice: 2.5, 2.4", id="listed"),
+        pytest.param(
+            json.dumps(output(metrics=[bits(2.5), bits(2.4, name="bits_per_byte ")])),
+            "bits_per_byte given twice: 2.5, 2.4",
+            id="listed twin name",
+        ),
     ],
 )
-def test_a_metric_given_twice_is_never_picked(text, flag):
-    """Both values are named."""
-    reading = read_output(metric_files.parse(text.encode(), where="m.json"), where="m.json")
+def test_a_metric_given_twice_is_never_picked(evaluate, ledger, text, told):
+    """File, key and both values are named; nothing is recorded."""
+    with pytest.raises(RepeatedMetricError, match=re.escape(told)) as raised:
+        evaluate(text)
 
-    assert f"repeated_metric: {flag}" in reading.flags
+    assert "evaluation.json" in str(raised.value)
+    assert "repeated_metric" == flag_code(raised.value.flag)
+    assert not any(record.kind == "evaluation.reported" for record in ledger.log)
+
+
+@pytest.mark.case("E03")
+def test_two_files_for_one_task_are_refused_unless_the_runs_are_named(tmp_path):
+    """Both files and values are named; with named runs both numbers stand, each under its file."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    for number, value in ((1, 0.5), (2, 0.7)):
+        (folder / f"task_a_{number}.json").write_text(json.dumps({"task": "a", "acc": value}))
+
+    with pytest.raises(RepeatedMetricError, match=r"task_a_1.json and task_a_2.json: a.acc given twice: 0.5, 0.7"):
+        read_files(folder)
+    named = read_files(folder, runs="named").reading
+    assert {"task_a_1/a.acc": 0.5, "task_a_2/a.acc": 0.7} == {m.name: m.value for m in named.metrics}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,205 @@
+"""Which baselines count: other bytes than the candidate's, the same definition, and known to the ledger.
+
+What an output calls a previous version must be a release of the ledger, what it calls another data version a
+checkpoint that was measured on other data: otherwise the comparison is flagged and not counted. Where the policy asks
+for them and the output has none, the ledger's own evaluations serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pretrain_archive.artifacts.metric_files import strict
+from pretrain_archive.artifacts.reading import Reading
+from pretrain_archive.domain.evaluations import decides
+from pretrain_archive.domain.kinds import (
+    Baseline,
+    CandidateNamed,
+    CheckpointRegistered,
+    EvaluationReported,
+    ReleaseMade,
+    RunOpened,
+    read_payload,
+)
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.ledger.port import Ledger
+
+LOOKED_AT = 200
+"""Evaluations of other runs that are looked at, newest first, for one on another data version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What the ledger says of other models: releases by digest, and reports of other runs, oldest first."""
+
+    releases: Mapping[str, tuple[str, ReleaseMade]] = field(default_factory=dict)
+    reports: Sequence[tuple[str, str, EvaluationReported]] = ()
+    """(run, record, report)"""
+
+    @classmethod
+    def of(cls, ledger: Ledger, run_uid: str) -> Known:
+        """Read releases and reports of every run but ``run_uid``."""
+        releases: dict[str, tuple[str, ReleaseMade]] = {}
+        reports: list[tuple[str, str, EvaluationReported]] = []
+        for record in ledger.records(kinds=("release.made", "evaluation.reported")):
+            if record.stream == run_uid:
+                continue
+            if record.kind == "release.made":
+                release = read_payload(record, ReleaseMade)
+                releases[release.checkpoint_digest] = (record.record_id, release)
+            else:
+                reports.append((record.stream, record.record_id, read_payload(record, EvaluationReported)))
+        return cls(releases=releases, reports=tuple(reports))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What is evaluated: its checkpoint, and the run's name for releases."""
+
+    checkpoint: CheckpointRegistered
+    project: str = ""
+    release_name: str = ""
+
+
+def judged(reading: Reading, subject: Subject, known: Known | None) -> tuple[tuple[Baseline, ...], list[str]]:
+    """The output's baselines with whether they count, and flags for those that do not.
+
+    ``known`` None: nobody looked beyond the run, so that nothing is said about other versions.
+    """
+    flags: list[str] = []
+    made = []
+    for baseline in reading.baselines:
+        reason, code, record_id = _fault(baseline, reading, subject, known)
+        if reason and code:
+            flags.append(f"{code}: {baseline.name}{': ' + reason if code != SAME else ''}")
+        update = {
+            "counted": baseline.counted and not reason,
+            "reason": baseline.reason or reason,
+            "record_id": record_id,
+        }
+        made.append(baseline.model_copy(update=update))
+    return tuple(made), flags
+
+
+SAME = "baseline_same_as_candidate"
+
+
+def _fault(
+    baseline: Baseline, reading: Reading, subject: Subject, known: Known | None
+) -> tuple[str, str, str | None]:
+    """Why a baseline does not count, the flag's code, and the ledger's record of it where there is one."""
+    checkpoint = subject.checkpoint
+    own = {checkpoint.digest, *(f"sha256:{file.sha256}" for file in checkpoint.files if file.size)}
+    if baseline.subject_digest in own:
+        return "is the candidate itself", SAME, None
+    by_name = {metric.name: metric for metric in reading.metrics}
+    for metric in baseline.metrics:
+        other = by_name.get(metric.name)
+        if other and (other.unit, other.direction) != (metric.unit, metric.direction):
+            text = f"{metric.name} is in {other.unit!r} here and in {metric.unit!r} there, or points the other way"
+            return text, "contradictory", None
+    if known is None or baseline.kind not in {"previous version", "other data version"}:
+        return "", "", None
+    if baseline.kind == "previous version":
+        release = known.releases.get(baseline.subject_digest)
+        unknown = "no release of another run has this digest"
+        return ("", "", release[0]) if release else (unknown, "baseline_unknown", None)
+    found = [entry for entry in known.reports if entry[2].checkpoint_digest == baseline.subject_digest]
+    if not found:
+        return "no other run's measured checkpoint has this digest", "baseline_unknown", None
+    return "", "", found[-1][1]
+
+
+def from_ledger(
+    ledger: Ledger, known: Known, wanted: Sequence[str], reading: Reading, subject: Subject
+) -> tuple[list[Baseline], list[str], list[str]]:
+    """Baselines that the policy asks for and the output has not: (baselines, flags, what there was none of).
+
+    A first release has no previous version: that is told, not flagged. An untrained model is measured or missing.
+    """
+    added: list[Baseline] = []
+    flags: list[str] = []
+    none: list[str] = []
+    present = {baseline.kind for baseline in reading.counted}
+    for kind in (one for one in wanted if one not in present):
+        if kind == "untrained model":
+            flags.append("no_baseline: the policy asks for an untrained model, which the output has not")
+            continue
+        source = _previous(ledger, known, subject) if kind == "previous version" else None
+        if kind == "other data version":
+            source = _other_data(ledger, known, reading, subject)
+        if source is None:
+            none.append(f"{kind}: the ledger has none to compare with")
+            continue
+        baseline, fault = _as_baseline(kind, source, reading)
+        added.append(baseline)
+        flags.extend(fault)
+    return added, flags, none
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    name: str
+    record_id: str
+    report: EvaluationReported
+
+
+def _previous(ledger: Ledger, known: Known, subject: Subject) -> _Source | None:
+    """The newest release of the same name, with the evaluation that it was chosen by."""
+    for record_id, release in reversed(list(known.releases.values())):
+        if not subject.release_name or release.name != subject.release_name:
+            continue
+        found = [e for e in known.reports if e[2].checkpoint_digest == release.checkpoint_digest]
+        for run_uid, report_id, report in reversed(found):
+            if report.evaluation_id in _chosen(ledger, run_uid, release.candidate_id):
+                return _Source(name=f"{release.name} {release.version}", record_id=report_id, report=report)
+        if found:
+            return _Source(name=f"{release.name} {release.version}", record_id=record_id, report=found[-1][2])
+    return None
+
+
+def _chosen(ledger: Ledger, run_uid: str, candidate: str) -> set[str]:
+    named = (
+        read_payload(r, CandidateNamed) for r in ledger.records(streams=[run_uid], kinds=["candidate.named"])
+    )
+    return {fact.evaluation_id for fact in named if fact.candidate_id == candidate}
+
+
+def _other_data(ledger: Ledger, known: Known, reading: Reading, subject: Subject) -> _Source | None:
+    """The newest passed evaluation of the project's other runs whose checkpoint was made from another snapshot."""
+    wanted = digest_of(strict(reading.definition))
+    looked = 0
+    for run_uid, record_id, report in reversed(known.reports):
+        if not (report.passed and decides(report) and report.definition_digest == wanted):
+            continue
+        looked += 1
+        if looked > LOOKED_AT:
+            break
+        view = RunView.of(
+            run_uid, ledger.records(streams=[run_uid], kinds=["run.opened", "checkpoint.registered"])
+        )
+        opened = view.latest(RunOpened)
+        made = next(
+            (c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == report.checkpoint_id), None
+        )
+        if not opened or not made or opened.project != subject.project:
+            continue
+        if made.snapshot != subject.checkpoint.snapshot:
+            return _Source(name=f"{made.snapshot} ({run_uid})", record_id=record_id, report=report)
+    return None
+
+
+def _as_baseline(kind: str, source: _Source, reading: Reading) -> tuple[Baseline, list[str]]:
+    """A recorded evaluation as a baseline; not counted where it was measured otherwise."""
+    report = source.report
+    same = (report.definition_digest, report.data_set_digest) == (
+        digest_of(strict(reading.definition)), reading.data_set_digest,
+    )  # fmt: skip
+    reason = "" if same else "was measured by another definition or on other data"
+    baseline = Baseline(
+        name=source.name, kind=kind, subject_digest=report.checkpoint_digest, metrics=report.metrics,
+        counted=same, reason=reason, record_id=source.record_id,
+    )  # fmt: skip
+    return baseline, [] if same else [f"definition_differs: baseline {source.name} {reason}"]
