@@ -1,38 +1,50 @@
 """A checkpoint becomes evidence: read, hashed, checked against what it says of itself, then recorded once.
 
-Two phases. First every byte is read and the folder inspected; nothing is written. Then, if the folder is
-still as it was read, one record with its edges is appended under a key that only one registration of that
-run, attempt and step can take. What does not hold is recorded as refused, with all its faults.
+Two phases. First every byte is read and the checkpoint inspected; nothing is written. Then, if it is still as it was
+read, one record with its edges is appended under a key that only one registration of that run, attempt and step can
+take. What does not hold is recorded as refused, with all its faults. A bucket that does not answer is no fault of the
+checkpoint: then nothing is recorded, and a later try finds out.
 
 The same checkpoint registered again is the first record. The same step with other bytes is refused in the same
-attempt; a later attempt, which may have rewound, makes a second generation beside the first.
+attempt; a later attempt, which may have rewound, makes a second generation beside the first. Where its files took the
+place of the first one's, the same transaction says of the first that its source was overwritten.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from pretrain_archive.artifacts import hashing
+from pretrain_archive.artifacts import hashing, readers, scanning
 from pretrain_archive.artifacts.classes import CLASSES, CheckpointClass
 from pretrain_archive.artifacts.formats import Inspection, inspect
-from pretrain_archive.artifacts.location import to_location
+from pretrain_archive.artifacts.formats.parts import component_of
+from pretrain_archive.artifacts.generations import (
+    KIND,
+    ORDINALS,
+    REFUSED,
+    current,
+    overwriting_drafts,
+    reclassify,
+    record_refusal,
+    registered,
+)
+from pretrain_archive.artifacts.readers import FileEntry, Reader
 from pretrain_archive.domain.errors import AlreadyRecordedError, CheckpointError
 from pretrain_archive.domain.identity import Ref
-from pretrain_archive.domain.kinds import CheckpointRefused, CheckpointRegistered, read_payload
-from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
-from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.kinds import CheckpointRefused, CheckpointRegistered, TensorScan, read_payload
+from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
 
-log = logging.getLogger(__name__)
+__all__ = [
+    "KIND", "ORDINALS", "REFUSED", "Claim", "Reading", "checkpoint_id", "current", "reclassify", "register_checkpoint",
+    "registered",
+]  # fmt: skip
 
-KIND = "checkpoint.registered"
-REFUSED = "checkpoint.refused"
-ORDINALS = {"": 0, "recovery": 1, "evaluation": 2, "candidate": 3}
-"""Place of a step's records among those of one task try: first its registration, then class changes."""
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +60,29 @@ class Claim:
     responsible: str
     artifact_class: CheckpointClass = "recovery"
     purpose: str = ""
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """How a checkpoint is read: with the stamps of earlier hashing, with a look at every value, told to whom."""
+
+    stamps: hashing.HashStamps | None = None
+    scan: bool = False
+    progress: hashing.Progress | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Work:
+    """One registration: what is read, what the run says of it, and who writes."""
+
+    ledger: Ledger
+    reader: Reader
+    claim: Claim
+    actor: Actor
+    origin: Origin
+    reading: Reading
+    seen: list[FileEntry] = field(default_factory=list)
 
 
 def checkpoint_id(run_uid: str, step: int, digest: str) -> str:
@@ -57,23 +92,32 @@ def checkpoint_id(run_uid: str, step: int, digest: str) -> str:
 
 def register_checkpoint(
     ledger: Ledger,
-    folder: Path,
+    folder: Path | Reader | str,
     claim: Claim,
     *,
     actor: Actor,
     origin: Origin,
     ordinal: int | None = None,
+    reading: Reading | None = None,
 ) -> CheckpointRegistered:
-    """Verify ``folder`` and record it; return the recorded fact (the first one, if known already).
+    """Verify a folder, an address or what a reader reads, and record it; return the fact (the first, if known).
 
     ``ordinal`` tells records of one task try apart; by default it follows from the step.
-    Raises :class:`CheckpointError` after recording why the checkpoint does not count.
+    Raises :class:`CheckpointError` after recording why the checkpoint does not count, and :class:`StorageError`,
+    with nothing recorded, where its bucket does not answer.
     """
+    reader = readers.reader_of(folder)
+    work = _Work(
+        ledger=ledger, reader=reader, claim=claim, actor=actor, origin=origin, reading=reading or Reading()
+    )
     try:
-        payload = _read(folder, claim)
-        return _commit(ledger, folder, payload, claim, actor=actor, origin=origin, ordinal=ordinal)
+        return _commit(work, _read(work), ordinal)
     except _RefusalError as refusal:
-        _record_refusal(ledger, folder, claim, refusal.problems, actor=actor, origin=origin)
+        refused = CheckpointRefused(
+            location=reader.location, step=claim.step, attempt=claim.attempt, problems=list(refusal.problems)
+        )
+        more = _overwriting(work, refusal.found, accepted=False) if refusal.found else []
+        record_refusal(ledger, claim.run_uid, refused, more, actor=actor, origin=origin)
         raise CheckpointError(
             f"checkpoint of step {claim.step} is not registered: {'; '.join(refusal.problems)}.",
             hint="Use an earlier checkpoint, or let the program write it again.",
@@ -81,33 +125,39 @@ def register_checkpoint(
 
 
 class _RefusalError(Exception):
-    def __init__(self, *problems: str) -> None:
+    """``found`` is the checkpoint that is refused though it is whole: its step has other bytes on record."""
+
+    def __init__(self, *problems: str, found: CheckpointRegistered | None = None) -> None:
         super().__init__("; ".join(problems))
         self.problems = problems
+        self.found = found
 
 
-def _read(folder: Path, claim: Claim) -> CheckpointRegistered:
+def _read(work: _Work) -> CheckpointRegistered:
     """Phase one: every byte is read; nothing is written."""
-    seen = inspect(folder)
-    problems = [*seen.problems, *_contradictions(seen, claim)]
-    if problems:
-        raise _RefusalError(*problems)
+    claim, reader = work.claim, work.reader
+    seen = _look(work)
     try:
-        files = hashing.hash_files(folder, seen.files)
+        hashed = hashing.hash_checkpoint(
+            reader, seen.files, stamps=work.reading.stamps, progress=work.reading.progress, durable=True
+        )
+        scan = scanning.scan(reader, seen.files) if work.reading.scan else None
     except CheckpointError as error:
         raise _RefusalError(error.message.rstrip(".")) from error
-    digest = hashing.files_digest(files)
+    warnings = [*seen.warnings, *_scanned(scan)]
+    work.seen.extend(seen.files)
+    digest = hashing.files_digest(hashed.files)
     return CheckpointRegistered(
         checkpoint_id=checkpoint_id(claim.run_uid, claim.step, digest),
         step=claim.step,
         tokens=claim.tokens if claim.tokens is not None else seen.tokens,
         attempt=claim.attempt,
-        location=to_location(folder),
+        location=reader.location,
         format=seen.format,
         digest=digest,
-        files=files,
+        files=hashed.files,
         components=seen.components,
-        tensors=len(seen.tensors) if seen.tensors else None,
+        tensors=seen.tensor_count if seen.tensors else None,
         tensors_digest=_tensors_digest(seen) if seen.tensors else None,
         snapshot=claim.snapshot.removeprefix("snapshot:"),
         configuration_digest=claim.configuration_digest,
@@ -115,7 +165,32 @@ def _read(folder: Path, claim: Claim) -> CheckpointRegistered:
         responsible=claim.responsible,
         artifact_class=claim.artifact_class,
         purpose=claim.purpose or CLASSES[claim.artifact_class].purpose,
+        model=claim.model,
+        model_facts=seen.facts,
+        warnings=warnings,
+        check=hashed.told(),
+        scan=scan,
     )
+
+
+def _look(work: _Work) -> Inspection:
+    """Inspect after a moment in which nothing moved: what is still being written is refused."""
+    try:
+        before = work.reader.listing().files
+    except CheckpointError as error:
+        raise _RefusalError(error.message.rstrip(".")) from error
+    readers.wait_granule(before)
+    seen = inspect(work.reader)
+    marks = {file.path: file.mark for file in before}
+    moving = [
+        f"{file.path} is being written while it is read"
+        for file in seen.files
+        if marks.get(file.path, file.mark) != file.mark
+    ]
+    problems = [*seen.problems, *_contradictions(seen, work.claim), *moving]
+    if problems:
+        raise _RefusalError(*problems)
+    return seen
 
 
 def _contradictions(seen: Inspection, claim: Claim) -> list[str]:
@@ -131,46 +206,55 @@ def _contradictions(seen: Inspection, claim: Claim) -> list[str]:
     ]
 
 
+def _scanned(scan: TensorScan | None) -> list[str]:
+    """Warnings of a scan. NaN among the weights is refused: no training that goes on from there gets rid of it."""
+    found = scan.not_finite if scan else []
+    spoiled = [each for each in found if each.nan and component_of(each.file) == "weights"]
+    if spoiled:
+        raise _RefusalError(*(f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN" for t in spoiled[:10]))
+    return [
+        f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN and {t.infinite} infinite values" for t in found[:10]
+    ]
+
+
 def _tensors_digest(seen: Inspection) -> str:
     return digest_of([[file, t.name, t.dtype, [str(n) for n in t.shape]] for file, t in seen.tensors])
 
 
-def _commit(
-    ledger: Ledger,
-    folder: Path,
-    payload: CheckpointRegistered,
-    claim: Claim,
-    *,
-    actor: Actor,
-    origin: Origin,
-    ordinal: int | None,
-) -> CheckpointRegistered:
-    """Phase two: the folder is still as read, the step is free or ours, the record is appended."""
-    known = [fact for _, fact in registered(ledger, claim.run_uid)]
+def _commit(work: _Work, payload: CheckpointRegistered, ordinal: int | None) -> CheckpointRegistered:
+    """Phase two: the checkpoint is still as read, the step is free or ours, the record is appended."""
+    claim = work.claim
+    known = [fact for _, fact in registered(work.ledger, claim.run_uid)]
     same = [other for other in known if other.checkpoint_id == payload.checkpoint_id]
     if same:
         return same[-1]
     for other in known:
         if (other.step, other.attempt) == (payload.step, payload.attempt):
-            raise _RefusalError(_other_content(payload, other))
-    changed = hashing.changed_since(folder, payload.files)
+            raise _RefusalError(_other_content(payload, other), found=payload)
+    changed = hashing.changed_since(work.reader, work.seen)
     if changed:
         raise _RefusalError(*changed)
-    draft = _draft(payload, claim.run_uid, actor=actor, origin=origin, ordinal=ordinal)
+    draft = _draft(payload, claim.run_uid, actor=work.actor, origin=work.origin, ordinal=ordinal)
     try:
-        record = ledger.append([draft])[0]
+        record = work.ledger.append([draft, *_overwriting(work, payload, accepted=True)])[0]
     except AlreadyRecordedError:
         # Another writer took the step between our look and our append: same bytes are ours, others not.
         winner = next(
             other
-            for _, other in registered(ledger, claim.run_uid)
+            for _, other in registered(work.ledger, claim.run_uid)
             if (other.step, other.attempt) == (payload.step, payload.attempt)
         )
         if winner.checkpoint_id != payload.checkpoint_id:
-            raise _RefusalError(_other_content(payload, winner)) from None
+            raise _RefusalError(_other_content(payload, winner), found=payload) from None
         return winner
     log.info("checkpoint %s of step %s registered, %s", payload.checkpoint_id, payload.step, payload.digest)
     return read_payload(record, CheckpointRegistered)
+
+
+def _overwriting(work: _Work, payload: CheckpointRegistered, *, accepted: bool) -> list[Draft]:
+    return overwriting_drafts(
+        work.ledger, work.claim.run_uid, payload, accepted=accepted, actor=work.actor, origin=work.origin
+    )
 
 
 def _other_content(new: CheckpointRegistered, old: CheckpointRegistered) -> str:
@@ -184,6 +268,13 @@ def _draft(
     payload: CheckpointRegistered, run_uid: str, *, actor: Actor, origin: Origin, ordinal: int | None
 ) -> Draft:
     this = Ref(type="checkpoint", id=payload.checkpoint_id)
+    rests = [
+        (Relation.WAS_GENERATED_BY, Ref(type="run", id=run_uid)),
+        (Relation.WAS_DERIVED_FROM, Ref.parse(f"snapshot:{payload.snapshot}")),
+        (Relation.USED, Ref(type="configuration", id=payload.configuration_digest)),
+    ]
+    if payload.responsible:
+        rests.append((Relation.WAS_ATTRIBUTED_TO, Ref(type="person", id=payload.responsible)))
     return Draft(
         stream=run_uid,
         kind=KIND,
@@ -193,95 +284,5 @@ def _draft(
         attempt=payload.attempt,
         ordinal=payload.step * len(ORDINALS) if ordinal is None else ordinal,
         unique=f"checkpoint/{run_uid}/{payload.attempt}/{payload.step}",
-        edges=(
-            Edge(subject=this, relation=Relation.WAS_GENERATED_BY, object=Ref(type="run", id=run_uid)),
-            Edge(
-                subject=this,
-                relation=Relation.WAS_DERIVED_FROM,
-                object=Ref.parse(f"snapshot:{payload.snapshot}"),
-            ),
-            Edge(
-                subject=this,
-                relation=Relation.USED,
-                object=Ref(type="configuration", id=payload.configuration_digest),
-            ),
-            Edge(
-                subject=this,
-                relation=Relation.WAS_ATTRIBUTED_TO,
-                object=Ref(type="person", id=payload.responsible),
-            ),
-        ),
+        edges=tuple(Edge(subject=this, relation=relation, object=thing) for relation, thing in rests),
     )
-
-
-def _record_refusal(
-    ledger: Ledger, folder: Path, claim: Claim, problems: tuple[str, ...], *, actor: Actor, origin: Origin
-) -> None:
-    payload = CheckpointRefused(
-        location=to_location(folder), step=claim.step, attempt=claim.attempt, problems=list(problems)
-    )
-    ours = [
-        record
-        for record in ledger.records(streams=[claim.run_uid], kinds=[REFUSED])
-        if record.origin == origin and record.attempt == claim.attempt
-    ]
-    if any(read_payload(record, CheckpointRefused) == payload for record in ours):
-        return
-    draft = Draft(
-        stream=claim.run_uid,
-        kind=REFUSED,
-        payload=payload.to_json(),
-        actor=actor,
-        origin=origin,
-        attempt=claim.attempt,
-        ordinal=len(ours),
-    )
-    ledger.append([draft])
-    log.warning("checkpoint of step %s refused: %s", claim.step, "; ".join(problems))
-
-
-def registered(ledger: Ledger, run_uid: str) -> list[tuple[Record, CheckpointRegistered]]:
-    """The run's registered checkpoints with their records, oldest first; class changes appear again."""
-    view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND]))
-    return list(view.all(CheckpointRegistered))
-
-
-def current(view: RunView) -> dict[str, CheckpointRegistered]:
-    """The newest fact about each registered checkpoint by id, in order of (attempt, step)."""
-    latest = {fact.checkpoint_id: fact for _, fact in view.all(CheckpointRegistered)}
-    return dict(sorted(latest.items(), key=lambda pair: (pair[1].attempt, pair[1].step)))
-
-
-def reclassify(
-    ledger: Ledger,
-    *,
-    run_uid: str,
-    checkpoint: str,
-    artifact_class: CheckpointClass,
-    purpose: str,
-    actor: Actor,
-    origin: Origin,
-    ordinal: int | None = None,
-) -> CheckpointRegistered:
-    """Record that a registered checkpoint now serves another purpose; bytes and id stay as they are.
-
-    The same class again is the known fact. Raises :class:`CheckpointError` for an unknown checkpoint.
-    """
-    facts = [fact for _, fact in registered(ledger, run_uid) if fact.checkpoint_id == checkpoint]
-    if not facts:
-        raise CheckpointError(
-            f"{checkpoint}: not a registered checkpoint of {run_uid}.", hint="Register it first."
-        )
-    if facts[-1].artifact_class == artifact_class:
-        return facts[-1]
-    payload = facts[-1].model_copy(update={"artifact_class": artifact_class, "purpose": purpose})
-    draft = Draft(
-        stream=run_uid,
-        kind=KIND,
-        payload=payload.to_json(),
-        actor=actor,
-        origin=origin,
-        attempt=payload.attempt,
-        ordinal=payload.step * len(ORDINALS) + ORDINALS[artifact_class] if ordinal is None else ordinal,
-    )
-    return read_payload(ledger.append([draft])[0], CheckpointRegistered)

@@ -1,17 +1,23 @@
-"""Is a registered checkpoint still what was recorded? Every file is read again."""
+"""Is a registered checkpoint still what was recorded? Every file is read again, in a folder or a bucket.
+
+In a bucket the newest version counts, since that is what a program would load: the recorded version id only tells, where
+the bytes are others, that the recorded ones may still be had.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pretrain_archive.artifacts import hashing
-from pretrain_archive.artifacts.formats import inspect
-from pretrain_archive.artifacts.formats.sharded import local
+from pretrain_archive.artifacts.generations import current, overwritten
+from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.location import to_path
-from pretrain_archive.artifacts.registration import current
-from pretrain_archive.domain.errors import CheckpointError
+from pretrain_archive.artifacts.readers import FileEntry, FolderReader, Reader, local, open_reader
+from pretrain_archive.domain.errors import CheckpointError, InputError, StorageError
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.kinds import CheckpointRegistered, FileDigest, TombstoneWritten
 from pretrain_archive.domain.run_view import RunView
@@ -20,6 +26,10 @@ from pretrain_archive.domain.verdicts import Item, Verdict
 log = logging.getLogger(__name__)
 
 CHECK = "every byte read and hashed with SHA-256, compared with the record"
+CHECK_STAMPED = "not written since every byte was hashed, by its stamp (or read and hashed); compared with the record"
+ELSEWHERE = "lies in a bucket, and what runs on this machine needs it in a folder"
+
+Opened = Callable[[str], Reader]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,22 +61,32 @@ class Search:
     unfit: tuple[Unfit, ...]
 
 
-def verify_checkpoint(checkpoint: CheckpointRegistered) -> list[Item]:
-    """One item per recorded file, and one per file in the folder that is not recorded.
+def verify_checkpoint(
+    checkpoint: CheckpointRegistered,
+    *,
+    stamps: HashStamps | None = None,
+    progress: hashing.Progress | None = None,
+    opened: Opened = open_reader,
+) -> list[Item]:
+    """One item per recorded file, and one per file that lies beside them and is not recorded.
 
-    A location that is not on this machine's file systems gives ``unrecorded``: it was not checked.
+    By default every byte is read; files that ``stamps`` know are taken as they were hashed. A location that is out of
+    reach gives ``unrecorded``: it was not checked.
     """
-    folder = to_path(checkpoint.location)
-    if folder is None:
+    try:
+        reader = opened(checkpoint.location)
+        listed = {file.path: file for file in reader.listing().files}
+    except InputError:
         return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, "location not on this machine")]
-    items = [_file_item(checkpoint, folder, file) for file in checkpoint.files]
-    recorded = {file.path for file in checkpoint.files}
-    items.extend(
-        _item(checkpoint, entry.path, Verdict.CHANGED, "not recorded", f"{entry.size} bytes")
-        for entry in inspect(folder).files
-        if entry.path not in recorded
-    )
-    return items
+    except StorageError as error:
+        return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")]
+    except CheckpointError as error:
+        found = "missing" if _gone(checkpoint) else error.message
+        return [_item(checkpoint, f.path, Verdict.CHANGED, _expected(f), found) for f in checkpoint.files]
+    try:
+        return list(_compare(checkpoint, reader, listed, stamps, progress))
+    except StorageError as error:
+        return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")]
 
 
 def newest_verified(view: RunView) -> tuple[CheckpointRegistered, Path] | None:
@@ -85,18 +105,15 @@ def find_newest_verified(view: RunView) -> NewestVerified | None:
 
 
 def search_verified(view: RunView) -> Search:
-    """Re-verify from the newest (attempt, step) backward until one holds; log and list what does not.
+    """Re-verify from the newest (attempt, step) backward until one in a folder of this machine holds.
 
     A later attempt comes first even with a lower step: what it rewound past is an abandoned branch.
-    Deleted checkpoints (with a tombstone) are passed over.
+    Deleted checkpoints (with a tombstone) are passed over; what does not hold is logged and listed.
     """
-    deleted = {stone.ref for _, stone in view.all(TombstoneWritten)}
     unfit: list[Unfit] = []
-    for checkpoint in reversed(current(view).values()):
-        if f"checkpoint:{checkpoint.checkpoint_id}" in deleted:
-            continue
+    for checkpoint in _newest_first(view):
         folder = to_path(checkpoint.location)
-        problems = _problems(checkpoint)
+        problems = (ELSEWHERE,) if folder is None else _problems(view, checkpoint)
         if folder is not None and not problems:
             return Search(found=(checkpoint, folder), unfit=tuple(unfit))
         unfit.append(Unfit(checkpoint=checkpoint, problems=problems))
@@ -104,13 +121,34 @@ def search_verified(view: RunView) -> Search:
     return Search(found=None, unfit=tuple(unfit))
 
 
-def _problems(checkpoint: CheckpointRegistered) -> tuple[str, ...]:
+def newest_verified_anywhere(view: RunView, *, opened: Opened = open_reader) -> CheckpointRegistered | None:
+    """The newest checkpoint of the run that holds now, in a folder or a bucket, or None."""
+    return next((found for found in _newest_first(view) if not _problems(view, found, opened)), None)
+
+
+def _newest_first(view: RunView) -> Iterator[CheckpointRegistered]:
+    deleted = {stone.ref for _, stone in view.all(TombstoneWritten)}
+    for checkpoint in reversed(current(view).values()):
+        if f"checkpoint:{checkpoint.checkpoint_id}" not in deleted:
+            yield checkpoint
+
+
+def _problems(view: RunView, checkpoint: CheckpointRegistered, opened: Opened = open_reader) -> tuple[str, ...]:
     """What does not hold, file by file; a folder that is gone is one problem, not one per file."""
-    folder = to_path(checkpoint.location)
-    if folder is not None and not folder.is_dir():
+    if _gone(checkpoint):
         return ("its folder is gone",)
-    faults = [item for item in verify_checkpoint(checkpoint) if item.verdict is not Verdict.VERIFIED]
-    return tuple(_fault(item) for item in faults)
+    items = verify_checkpoint(checkpoint, opened=opened)
+    faults = [_fault(item) for item in items if item.verdict is not Verdict.VERIFIED]
+    other = overwritten(view).get(checkpoint.checkpoint_id)
+    if faults and other is not None:
+        by = other.replaced_by or f"other bytes ({other.found_digest})"
+        faults.insert(0, f"its source was overwritten in attempt {other.found_attempt} by {by}")
+    return tuple(faults)
+
+
+def _gone(checkpoint: CheckpointRegistered) -> bool:
+    folder = to_path(checkpoint.location)
+    return folder is not None and not folder.is_dir()
 
 
 def _fault(item: Item) -> str:
@@ -122,26 +160,58 @@ def _fault(item: Item) -> str:
     return f"{name} {item.found}".strip()
 
 
-def _file_item(checkpoint: CheckpointRegistered, folder: Path, file: FileDigest) -> Item:
-    expected = f"{file.size} bytes, sha256:{file.sha256}"
-    path = local(folder, file.path)
-    if not path.exists() and not path.is_symlink():
-        return _item(checkpoint, file.path, Verdict.CHANGED, expected, "missing")
-    try:
-        size, sha256 = hashing.hash_file(path, where=file.path)
-    except CheckpointError as error:
-        return _item(checkpoint, file.path, Verdict.CHANGED, expected, error.message)
-    same = (size, sha256) == (file.size, file.sha256)
-    found = f"{size} bytes, sha256:{sha256}"
-    return _item(checkpoint, file.path, Verdict.VERIFIED if same else Verdict.CHANGED, expected, found)
+def _compare(
+    checkpoint: CheckpointRegistered,
+    reader: Reader,
+    listed: dict[str, FileEntry],
+    stamps: HashStamps | None,
+    progress: hashing.Progress | None,
+) -> Iterator[Item]:
+    recorded = {file.path for file in checkpoint.files}
+    present = [listed[file.path] for file in checkpoint.files if file.path in listed]
+    digests = hashing.hash_each(reader, present, stamps=stamps, progress=progress)
+    check = CHECK if stamps is None else CHECK_STAMPED
+    for file in checkpoint.files:
+        entry, expected = listed.get(file.path), _expected(file)
+        if entry is None:
+            yield _item(checkpoint, file.path, Verdict.CHANGED, expected, _absence(reader, file), check)
+            continue
+        digest = digests[file.path]
+        if isinstance(digest, CheckpointError):
+            yield _item(checkpoint, file.path, Verdict.CHANGED, expected, digest.message, check)
+            continue
+        same = (entry.size, digest) == (file.size, file.sha256)
+        found = f"{entry.size} bytes, sha256:{digest}"
+        if not same and file.version and entry.version != file.version:
+            found += f", written over version {file.version}"
+        yield _item(checkpoint, file.path, Verdict.VERIFIED if same else Verdict.CHANGED, expected, found, check)
+    for path, entry in listed.items():
+        if path not in recorded:
+            yield _item(checkpoint, path, Verdict.CHANGED, "not recorded", f"{entry.size} bytes", check)
 
 
-def _item(checkpoint: CheckpointRegistered, path: str, verdict: Verdict, expected: str, found: str) -> Item:
+def _absence(reader: Reader, file: FileDigest) -> str:
+    """Nothing, or what lies in a file's place."""
+    if isinstance(reader, FolderReader) and os.path.lexists(local(reader.folder, file.path)):
+        try:
+            reader.open(FileEntry(path=file.path, size=file.size)).close()
+        except CheckpointError as error:
+            return error.message
+    return "missing"
+
+
+def _expected(file: FileDigest) -> str:
+    return f"{file.size} bytes, sha256:{file.sha256}"
+
+
+def _item(
+    checkpoint: CheckpointRegistered, path: str, verdict: Verdict, expected: str, found: str, check: str = CHECK
+) -> Item:
     return Item(
         id=f"checkpoint:{checkpoint.checkpoint_id}#{path}",
         track="artifact",
         verdict=verdict,
-        check=CHECK,
+        check=check,
         checked_at=utc_now(),
         expected=expected,
         found=found,

@@ -3,9 +3,9 @@
 On a local file system a file is taken as unchanged if device, inode, size, modification time and change time are
 equal, and the change time lay more than :data:`AGE_NS` before the hashing began: a write within the clock's
 granularity of the hashing could else carry the same stamp (what git calls a racy entry). The change time cannot be
-set back, so an edit that restores size and modification time is read. It is trusted on
-the file systems of :mod:`storage.devices` only; elsewhere, on network file systems above all, every file is read. In a bucket a file is taken as unchanged only
-if it is the same version id.
+set back, so an edit that restores size and modification time is read. It is trusted on the file systems of
+:mod:`storage.devices` only; elsewhere, on network file systems above all, every file is read. In a bucket a file is
+taken as unchanged only if it is the same version id.
 
 Stamps are a cache in the work folder, bound to source, host and boot; they are no evidence. Without them all is read.
 A program that goes on writing through a memory map moves the change time only when the page is written back: where
