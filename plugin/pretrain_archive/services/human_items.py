@@ -101,9 +101,9 @@ class _Reading:
             raise InputError("items", self.where, error.message, hint=FORM) from error
         if not isinstance(value, dict):
             raise self.fault("is no JSON object", type(value).__name__)
-        self._about(value)
         prompt, output = self._text(value, "prompt"), self._text(value, "output")
         baseline = self._text(value, "baseline") if self.pairs else None
+        self._about(value)
         digest = digest_of({"prompt": prompt, "output": output, "baseline": baseline})
         item_id = self._name(value, "id")
         if item_id is not None and self.ids.setdefault(item_id, digest) != digest:
@@ -219,14 +219,24 @@ def open_items(uri: str, *, names: dict[str, str]) -> tuple[BinaryIO, str]:
     path = Path(text) if text.startswith("/") else to_path(text)
     if path is None:
         raise InputError("human_items", uri, "is no absolute path, file:// or s3:// address")
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise InputError("human_items", text, f"cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise InputError("human_items", text, "is no file")
+    file = _open_regular(path, text, field="human_items")
+    if file is None:
+        raise InputError("human_items", text, "is not there")
     return file, to_location(path)
+
+
+def _open_regular(path: Path, shown: str, *, field: str, follow: bool = True) -> BinaryIO | None:
+    """A file, None where nothing is there; ``InputError`` for anything else. A pipe does not hold the task."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(field, shown, f"cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(field, shown, "is no file")
+    return os.fdopen(descriptor, "rb")
 
 
 def samples_key(run_uid: str, evaluation_id: str) -> str:
@@ -239,16 +249,12 @@ def keep_samples(store: ObjectStore, run_uid: str, evaluation_id: str, path: Pat
 
     Of two runs of the same evaluation the first one's outputs stay.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+    file = _open_regular(path, path.name, field="samples", follow=False)
+    if file is None:
         return None
-    except OSError as error:
-        raise InputError("samples", path.name, f"cannot be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > MOST_BYTES:
-            raise InputError("samples", path.name, f"is no file of at most {MOST_BYTES} bytes")
+    with file:
+        if os.fstat(file.fileno()).st_size > MOST_BYTES:
+            raise InputError("samples", path.name, f"is larger than {MOST_BYTES} bytes")
         key = samples_key(run_uid, evaluation_id)
         store.put_if_absent(key, file)
     return store.location(key)
