@@ -23,6 +23,7 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Origin, Record
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.retention.plan import GOING
 
 log = logging.getLogger(__name__)
 
@@ -136,9 +137,31 @@ def _until(record: Record, planned: RetentionPlanned, policies: Policies) -> dat
     return parse_time(record.recorded_at) + timedelta(hours=min(hours, default=0.0))
 
 
+def going_bytes(planned: RetentionPlanned) -> dict[str, int]:
+    """The bytes that a plan deletes, by project with a deletion."""
+    sizes: dict[str, int] = {}
+    if planned.items_digest is None or planned.summary is None:
+        for item in planned.items:
+            if item["action"] in GOING:
+                sizes[str(item["project"])] = sizes.get(str(item["project"]), 0) + int(item["bytes"])
+        return sizes
+    for name, said in planned.summary["projects"].items():
+        if any(said["actions"].get(action) for action in GOING):
+            sizes[name] = int(said["bytes"])
+    return sizes
+
+
+def going_count(planned: RetentionPlanned) -> int:
+    """How many things a plan deletes, wholly or in part."""
+    if planned.items_digest is None or planned.summary is None:
+        return sum(item["action"] in GOING for item in planned.items)
+    said = planned.summary["projects"].values()
+    return sum(int(each["actions"].get(action, 0)) for each in said for action in GOING)
+
+
 def projects_of(planned: RetentionPlanned) -> list[str]:
     """The projects that a plan deletes from."""
-    return sorted({str(item["project"]) for item in planned.items if item["action"] == "delete"})
+    return sorted(going_bytes(planned))
 
 
 def require_entitled(planned: RetentionPlanned, approval: RetentionApproved, policies: Policies) -> None:
@@ -156,20 +179,15 @@ def require_entitled(planned: RetentionPlanned, approval: RetentionApproved, pol
             and approval.approved_by not in policies[project].policy.approvers_of("retention")
         ]
     else:
-        problems += above_limit(planned.items, policies)
+        problems += above_limit(planned, policies)
     if problems:
         raise RefusedError(f"plan {planned.plan_digest} is not approved", reasons=tuple(problems))
 
 
-def above_limit(items: Sequence[Mapping[str, object]], policies: Policies) -> list[str]:
+def above_limit(planned: RetentionPlanned, policies: Policies) -> list[str]:
     """Projects whose deletions are above what the policy lets pass without a person."""
-    sizes: dict[str, int] = {}
-    for item in items:
-        if item["action"] == "delete":
-            project, size = str(item["project"]), item["bytes"]
-            sizes[project] = sizes.get(project, 0) + (size if isinstance(size, int) else 0)
     found = []
-    for project, size in sorted(sizes.items()):
+    for project, size in sorted(going_bytes(planned).items()):
         retention = policies[project].policy.retention if project in policies else None
         if retention is None or size > retention.approval_above_bytes:
             limit = "unknown" if retention is None else retention.approval_above_bytes

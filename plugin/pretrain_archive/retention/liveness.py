@@ -1,29 +1,158 @@
-"""What must not be deleted now, asked again right before each deletion."""
+"""What must not be deleted, whatever the policy says, and why: asked for the plan and again before each deletion.
+
+A checkpoint is live while something needs its bytes: its run is not closed or a job of it runs, it is the source of
+a kept candidate or of a release (or was measured for one), something else is derived from it or uses it, another run
+names it as its beginning or derives from its run and is not closed, an evaluation reads it, an open gate asks about
+it, a close gate approved it, or a person holds it. All of that is read from the ledger and from nothing else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime
 
+from pretrain_archive.domain.identity import format_time
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.retention.world import observe
+from pretrain_archive.retention.facts import KINDS, Facts
+from pretrain_archive.retention.subjects import Kept
+
+NEUTRAL = frozenset({"evaluation", "candidate", "release", "package", "decision", "tombstone", "person"})
+"""Types that rest on a checkpoint without needing its bytes; kept candidates and releases are seen by payload."""
+
+_READS = 8
+"""Reads until nothing new came in between; a log that grows faster than it is read is judged as of the last."""
 
 
-def still_free(ledger: Ledger, refs: Collection[str]) -> Mapping[str, str]:
+class Liveness:
+    """The ledger's facts, brought up to date by :meth:`refresh` and asked for reasons to keep."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.facts = Facts()
+
+    @classmethod
+    def read(cls, ledger: Ledger) -> Liveness:
+        """Everything that the ledger knows now."""
+        made = cls(ledger)
+        made.refresh()
+        return made
+
+    def refresh(self) -> None:
+        """Read what is new, again until nothing came in between: records and edges are of one moment."""
+        for _ in range(_READS):
+            before = self.facts.position
+            for position, body in self.ledger.bodies(kinds=KINDS, after=before):
+                self.facts.take(position, body)
+            for subject, object_, stream in self.ledger.links("checkpoint", after=before):
+                self.facts.link(subject, object_, stream)
+            newest = max((r.position for r in self.ledger.records(after=self.facts.position, limit=1)), default=-1)
+            if newest < 0 or self.facts.position == before:
+                return
+
+    def keepers(self, ref: str, now: datetime | None = None) -> list[Kept]:
+        """Every reason to keep a checkpoint; a reference that is unknown gives none."""
+        return list(_keepers(self.facts, ref, format_time(now or datetime.now(UTC))))
+
+    def keepers_of_other(self, ref: str, run_uid: str) -> list[Kept]:
+        """Every reason to keep something that is no checkpoint: ``ref`` may be named in edges or holds."""
+        facts = self.facts
+        found = [*_held(facts, (ref, f"run:{run_uid}", f"project:{_project(facts, run_uid)}"))]
+        kind = ref.partition(":")[0]
+        for subject, object_, _ in self.ledger.links(kind) if kind == "snapshot" else ():
+            if object_ == ref:
+                found.extend(_needs_snapshot(facts, subject))
+        return list(dict.fromkeys(found))
+
+
+def still_free(ledger: Ledger, refs: Collection[str], *, now: datetime | None = None) -> Mapping[str, str]:
     """Of ``refs``, those that may not be deleted now, each with the reason; one that is left out is free.
 
-    Reads the ledger as it is now. A reference that the ledger does not know is not free.
+    Reads the ledger as it is now; nothing is asked of the policy. A checkpoint that the ledger does not know, or
+    that is deleted, is not free. Whoever asks often keeps a :class:`Liveness`, refreshes it and calls :func:`busy`.
     """
-    world = observe(ledger, ())
-    known = {subject.id: subject for subject in world.subjects}
-    found: dict[str, str] = {}
+    return busy(Liveness.read(ledger), refs, now=now)
+
+
+def busy(liveness: Liveness, refs: Collection[str], *, now: datetime | None = None) -> Mapping[str, str]:
+    """:func:`still_free` for a liveness that was just refreshed."""
+    facts, found = liveness.facts, dict[str, str]()
     for ref in refs:
-        subject = known.get(ref)
-        if subject is None:
-            found[ref] = "its tombstone stands" if ref in world.tombstones else "no record names it"
-        elif subject.run_state != "closed":
-            found[ref] = f"its run is {subject.run_state}, not closed"
-        elif subject.selected_by or subject.referenced_by:
-            found[ref] = f"used by {', '.join((*subject.selected_by, *subject.referenced_by))}"
-        elif subject.replaced_by:
-            found[ref] = f"its location now holds {subject.replaced_by}"
+        if not ref.startswith("checkpoint:"):
+            kept = liveness.keepers_of_other(ref, "")
+        elif ref in facts.tombstones:
+            found[ref] = "its tombstone stands"
+            continue
+        elif ref not in facts.checkpoints:
+            found[ref] = "no record names it"
+            continue
+        else:
+            kept = liveness.keepers(ref, now)
+            if (holder := facts.replaced_by(ref)) is not None:
+                kept.append(Kept(reason=f"its location now holds {holder}", by=holder))
+        if kept:
+            found[ref] = "; ".join(entry.reason for entry in kept)
     return found
+
+
+def _keepers(facts: Facts, ref: str, now: str) -> Iterator[Kept]:
+    subject = facts.checkpoints.get(ref)
+    if subject is None:
+        return
+    uid = subject.run_uid
+    run = facts.run(uid)
+    if not run.closed:
+        yield Kept(reason=f"its run is {run.state}, not closed", by=f"run:{uid}")
+    elif run.jobs or run.attempts:
+        yield Kept(reason="a job of its run has no end on record", by=f"run:{uid}")
+    selected = facts.selected(ref)
+    if selected:
+        yield Kept(reason=f"source of {', '.join(selected)}", by=selected[0])
+    users = sorted({*_users(facts, ref, uid), *facts.named_by(ref, uid), *facts.open_children(uid)})
+    if users:
+        yield Kept(reason=f"used by {', '.join(users)}", by=users[0])
+    name = ref.partition(":")[2]
+    for lease, until in facts.leases.get(name, {}).items():
+        if until > now:
+            yield Kept(reason=f"an evaluation reads it until {until}", by=f"evaluation try:{lease}")
+    if (asker := facts.asked_by(ref)) is not None and asker != uid:
+        yield Kept(reason=f"an open gate of {asker} asks about it", by=f"run:{asker}")
+    if (decision := facts.approved.get(name)) is not None:
+        yield Kept(reason="approved at the close gate", by=decision)
+    yield from _held(facts, (ref, name, f"run:{uid}", uid, f"project:{run.project}"))
+
+
+def _held(facts: Facts, names: Collection[str]) -> Iterator[Kept]:
+    if facts.held:
+        for name in names:
+            for hold_id, why in facts.held.get(name, {}).items():
+                yield Kept(reason=f"held: {why}", by=f"hold:{hold_id}")
+
+
+def _users(facts: Facts, ref: str, uid: str) -> Iterator[str]:
+    """Whatever rests on the bytes: not its own run, not evidence about it, nothing that was itself deleted."""
+    for user, stream in facts.users.get(ref, ()):
+        kind = user.partition(":")[0]
+        if user == f"run:{uid}" or user in facts.tombstones:
+            continue
+        if kind not in NEUTRAL:
+            yield user
+        elif user in facts.measured:
+            yield facts.measured[user]
+        elif stream != uid and stream.startswith("run_") and not facts.run(stream).closed:
+            yield f"run:{stream}"
+
+
+def _needs_snapshot(facts: Facts, subject: str) -> Iterator[Kept]:
+    kind, _, name = subject.partition(":")
+    if kind == "run":
+        run = facts.run(name)
+        if not run.closed:
+            yield Kept(reason=f"run {name} uses it and is {run.state}, not closed", by=subject)
+        elif (chosen := facts.choices_of(name)) is not None:
+            yield Kept(reason=f"{chosen} rests on it", by=chosen)
+    elif kind == "snapshot" and subject not in facts.tombstones:
+        yield Kept(reason=f"{subject} is derived from it", by=subject)
+
+
+def _project(facts: Facts, uid: str) -> str:
+    return facts.run(uid).project if uid else ""

@@ -7,8 +7,8 @@ since is kept and the reason told. Whatever fails for one artifact does not stop
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from pretrain_archive.domain.errors import AlreadyRecordedError, RefusedError
 from pretrain_archive.domain.identity import utc_now
@@ -19,9 +19,9 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention.approval import (
     STREAM,
     Policies,
-    above_limit,
     approve,
     find_approval,
+    going_count,
     refuse,
     require_valid,
 )
@@ -29,9 +29,13 @@ from pretrain_archive.retention.deletion import Applied, Deletion, Finder, Progr
 from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.judging import LedgerJudge
-from pretrain_archive.retention.plan import decide
+from pretrain_archive.retention.ownerless import report_ownerless
+from pretrain_archive.retention.pages import Item, read_items
+from pretrain_archive.retention.plan import GOING
+from pretrain_archive.retention.planning import make_plan
+from pretrain_archive.retention.subjects import SubjectSource
 from pretrain_archive.retention.summing import record_pass, sum_up
-from pretrain_archive.retention.world import observe, require_clock
+from pretrain_archive.storage.port import ObjectStore
 
 log = logging.getLogger(__name__)
 
@@ -43,35 +47,11 @@ __all__ = [
     "approve",
     "find_approval",
     "find_plan",
+    "items_of",
     "make_plan",
     "plan",
     "refuse",
 ]
-
-
-def make_plan(
-    ledger: Ledger,
-    policies: Policies,
-    *,
-    places: Sequence[ArtifactFiles] = (FolderFiles(),),
-    now: datetime | None = None,
-) -> RetentionPlanned:
-    """Work out what may go and what stays; nothing is written.
-
-    ``policies`` maps projects to their policies. Raises :class:`RefusedError` if the clock is behind the
-    newest record.
-    """
-    moment = now or datetime.now(UTC)
-    world = observe(ledger, places)
-    require_clock(world, moment)
-    items = decide(world.subjects, policies, now=moment)
-    going = [item for item in items if item["action"] == "delete"]
-    return RetentionPlanned(
-        plan_digest=digest_of(items),
-        items=items,
-        total_bytes=sum(item["bytes"] for item in going),
-        needs_approval=bool(above_limit(items, policies)),
-    )
 
 
 def plan(
@@ -82,9 +62,11 @@ def plan(
     origin: Origin,
     places: Sequence[ArtifactFiles] = (FolderFiles(),),
     now: datetime | None = None,
+    store: ObjectStore | None = None,
+    sources: Iterable[SubjectSource] = (),
 ) -> RetentionPlanned:
-    """:func:`make_plan`, recorded; an equal plan is recorded once."""
-    made = make_plan(ledger, policies, places=places, now=now)
+    """:func:`make_plan`, recorded; an equal plan is recorded once, and what has no owner with it."""
+    made = make_plan(ledger, policies, places=places, now=now, store=store, sources=sources)
     if find_plan(ledger, made.plan_digest) is None:
         ordinal = _ordinal(ledger, PLANNED, origin)
         _append(
@@ -96,7 +78,27 @@ def plan(
             ordinal=ordinal,
             unique=f"plan/{made.plan_digest}",
         )
+    report_ownerless(ledger, made, policies, actor=actor, origin=origin)
     return made
+
+
+def items_of(planned: RetentionPlanned, store: ObjectStore | None, *, going: bool = False) -> Iterator[Item]:
+    """The items of a plan, from its record or from the store; ``going`` only the deletions.
+
+    ``RefusedError`` where they are not those that the plan's digest is over.
+    """
+    if planned.items_digest is None:
+        found: Iterable[Item] = planned.items
+        whole = planned.plan_digest == digest_of(planned.items)
+    else:
+        found = read_items(store, planned.items_digest, going=going) if store is not None else ()
+        whole = store is not None and planned.plan_digest == planned.items_digest
+    if not whole:
+        raise RefusedError(
+            f"plan {planned.plan_digest} is not a recorded plan.",
+            hint="Make a new plan and have it approved.",
+        )
+    return (item for item in found if not going or item["action"] in GOING)
 
 
 def find_plan(ledger: Ledger, plan_digest: str) -> RetentionPlanned | None:
@@ -119,6 +121,7 @@ def apply(
     finders: Sequence[Finder] = (),
     progress: Progress = silent,
     now: datetime | None = None,
+    store: ObjectStore | None = None,
 ) -> Applied:
     """Carry out an approved plan, as far as it still holds. May be repeated after a crash at any point.
 
@@ -128,7 +131,8 @@ def apply(
     Raises :class:`RefusedError` if the plan was altered or is not recorded, or its approval is missing, is
     for another plan, by somebody not entitled, was followed by a rejection, or expired: nothing is deleted then.
     """
-    if planned.plan_digest != digest_of(planned.items) or find_plan(ledger, planned.plan_digest) is None:
+    items = items_of(planned, store, going=True)
+    if find_plan(ledger, planned.plan_digest) is None:
         raise RefusedError(
             f"plan {planned.plan_digest} is not a recorded plan.",
             hint="Make a new plan and have it approved.",
@@ -145,7 +149,7 @@ def apply(
         undertakers=finders,
         progress=progress,
     )
-    applied = deletion.run(planned.items, total=len(planned.items))
+    applied = deletion.run(items, total=going_count(planned))
     payload = sum_up(
         applied, approval, started_at=started_at, bytes_planned=planned.total_bytes,
         policy_digests={name: loaded.digest for name, loaded in policies.items()},

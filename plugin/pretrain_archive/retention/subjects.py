@@ -21,10 +21,11 @@ KINDS: tuple[SubjectKind, ...] = ("checkpoint", "snapshot", "temporary", "cache"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kept:
-    """Why a subject stays, and by what (a reference, a policy field, a state)."""
+    """Why a subject stays, and by what (a reference, a policy field, a state); ``code`` is the kind of reason."""
 
     reason: str
     by: str
+    code: str = "live"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +38,7 @@ class Subject:
     evaluation by name. ``run_uid`` may be empty for what belongs to no run; ``run_state`` is that of the run view,
     ``none`` without one. ``group`` are those among which the last and the best are counted; empty is the run.
     ``live`` says what needs its bytes, ``replaced_by`` names a later artifact at the same location, ``gaps`` is
-    missing evidence: it blocks. ``missing``: looked for, and gone. ``gone_parts`` were deleted before.
+    missing evidence: it blocks. ``missing``: looked for, and gone; ``partial``: some of it is gone. ``gone_parts`` were deleted before.
     """
 
     ref: str
@@ -55,12 +56,14 @@ class Subject:
     location: str
     digest: str
     metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics_of: str = ""
     responsible: str = ""
     run_state: str = "closed"
     group: str = ""
     live: tuple[Kept, ...] = ()
     replaced_by: str = ""
     missing: bool = False
+    partial: bool = False
     gaps: tuple[str, ...] = ()
     gone_parts: tuple[str, ...] = ()
 

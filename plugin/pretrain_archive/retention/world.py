@@ -1,59 +1,30 @@
-"""What the ledger knows about artifacts whose bytes may still exist: the input of the plan."""
+"""What the ledger knows about things whose bytes may still exist, and what is there: the input of the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
 
-from pretrain_archive.artifacts.classes import effective_class
 from pretrain_archive.domain.errors import RefusedError
-from pretrain_archive.domain.identity import Ref, format_time, parse_time
-from pretrain_archive.domain.kinds import (
-    AttemptStarted,
-    CandidateNamed,
-    CheckpointRegistered,
-    ConfigurationDeclared,
-    ReleaseMade,
-    RunOpened,
-)
-from pretrain_archive.domain.records import Record
-from pretrain_archive.domain.run_view import STATE_KINDS, RunView
+from pretrain_archive.domain.identity import format_time, parse_time
+from pretrain_archive.domain.kinds import CheckpointRegistered, read_payload
+from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.retention.facts import KINDS, Facts
 from pretrain_archive.retention.files import ArtifactFiles, Target, choose
-from pretrain_archive.retention.plan import Subject
+from pretrain_archive.retention.liveness import Liveness
+from pretrain_archive.retention.registries import Registered
+from pretrain_archive.retention.running import RunNow
+from pretrain_archive.retention.subjects import Subject, SubjectSource
 
-LIVENESS = (
-    *STATE_KINDS,
-    "checkpoint.registered",
-    "evaluation.reported",
-    "candidate.named",
-    "release.made",
-    "configuration.declared",
-    "tombstone.written",
-)
+LIVENESS = KINDS
 """The kinds that can make something live or dead."""
 
 CLOCK_TOLERANCE = timedelta(minutes=1)
 """Clocks of several machines differ by seconds; ages are counted in days."""
-
-NEUTRAL = frozenset({"evaluation", "candidate", "release", "package", "decision", "tombstone", "person"})
-"""Types that rest on a checkpoint without needing its bytes; kept candidates and releases are seen by payload."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """Every artifact that is registered and has no tombstone, and the state of the runs around it.
-
-    ``position`` is that of the newest record read, ``newest`` its time (empty if there is none).
-    """
-
-    subjects: tuple[Subject, ...]
-    facts: Mapping[str, CheckpointRegistered]
-    tombstones: Mapping[str, Record]
-    position: int = -1
-    newest: str = ""
-    views: Mapping[str, RunView] = field(default_factory=dict)
 
 
 def target_of(fact: CheckpointRegistered) -> Target:
@@ -61,27 +32,155 @@ def target_of(fact: CheckpointRegistered) -> Target:
     return Target(ref=f"checkpoint:{fact.checkpoint_id}", location=fact.location, files=tuple(fact.files))
 
 
-def observe(ledger: Ledger, places: Sequence[ArtifactFiles]) -> World:
-    """Read the ledger once and look at the bytes of what may go."""
-    streams: dict[str, list[Record]] = {}
-    position, newest = -1, ""
-    for record in ledger.records(kinds=LIVENESS):
-        streams.setdefault(record.stream, []).append(record)
-        position, newest = record.position, max(newest, record.recorded_at)
-    views = {uid: RunView.of(uid, records) for uid, records in streams.items() if uid.startswith("run_")}
-    gathered = _Gathered(views)
-    subjects = []
-    for ref, (uid, registered_at, fact) in gathered.checkpoints.items():
-        if ref not in gathered.tombstones:
-            subjects.append(gathered.subject(ledger, places, uid, registered_at, fact))
-    return World(
-        subjects=tuple(subjects),
-        facts={ref: fact for ref, (_, _, fact) in gathered.checkpoints.items()},
-        tombstones=gathered.tombstones,
-        position=position,
-        newest=newest,
-        views=views,
-    )
+class RegisteredFacts(Mapping[str, CheckpointRegistered]):
+    """The registration of each checkpoint, read from the ledger when it is asked for."""
+
+    def __init__(self, ledger: Ledger, facts: Facts) -> None:
+        self._ledger, self._facts = ledger, facts
+
+    def __getitem__(self, ref: str) -> CheckpointRegistered:
+        position = self._facts.positions[ref]
+        record = next(iter(self._ledger.records(kinds=["checkpoint.registered"], after=position - 1, limit=1)))
+        return read_payload(record, CheckpointRegistered)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts.positions)
+
+    def __len__(self) -> int:
+        return len(self._facts.positions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Everything registered, the runs around it, and the places where bytes lie.
+
+    ``now`` is by which clock leases end. Everything is read from ``liveness``, which :meth:`refresh` brings up to
+    date; ``places`` are only looked at where somebody asks for a look. The registries that ``policies`` name are asked
+    by ``ask``, once until the next refresh.
+    """
+
+    liveness: Liveness
+    places: Sequence[ArtifactFiles]
+    now: datetime
+    policies: Mapping[str, LoadedPolicy] = field(default_factory=dict)
+    ask: Callable[[Mapping[str, LoadedPolicy]], Registered] = Registered.ask
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger behind it."""
+        return self.liveness.ledger
+
+    @property
+    def position(self) -> int:
+        """That of the newest record read, -1 if there is none."""
+        return self.liveness.facts.position
+
+    @property
+    def newest(self) -> str:
+        """The time of the newest record read, empty if there is none."""
+        return self.liveness.facts.newest
+
+    @property
+    def tombstones(self) -> Mapping[str, int]:
+        """The position of the tombstone of each thing that was deleted as a whole."""
+        return self.liveness.facts.tombstones
+
+    @property
+    def runs(self) -> Mapping[str, RunNow]:
+        """Every run as it stands."""
+        return self.liveness.facts.runs
+
+    @cached_property
+    def facts(self) -> Mapping[str, CheckpointRegistered]:
+        """The registration of every checkpoint, deleted ones too; each is read when it is asked for."""
+        return RegisteredFacts(self.ledger, self.liveness.facts)
+
+    @cached_property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Every checkpoint that is not deleted, looked at. For few of them; a plan goes run by run."""
+        return tuple(subject for uid in self.by_run for subject in self.judged(uid, look=True))
+
+    @cached_property
+    def registered(self) -> Registered:
+        """What the registries answered that the policies name."""
+        return self.ask(self.policies)
+
+    @cached_property
+    def by_run(self) -> Mapping[str, Sequence[str]]:
+        """The references of the checkpoints that are not deleted, by run."""
+        found: dict[str, list[str]] = {}
+        checkpoints = self.liveness.facts.checkpoints
+        for ref in self.liveness.facts.live_refs():
+            found.setdefault(checkpoints[ref].run_uid, []).append(ref)
+        return found
+
+    def refresh(self) -> None:
+        """Read what the ledger has got since; registries are asked again when somebody wants to know."""
+        self.liveness.refresh()
+        for name in ("subjects", "by_run", "registered"):
+            self.__dict__.pop(name, None)
+
+    def judged(self, run_uid: str, *, look: bool) -> list[Subject]:
+        """The checkpoints of a run with everything that is known to need them; ``look`` at their bytes, too."""
+        facts = self.liveness.facts
+        run = facts.run(run_uid)
+        return [self._judged(facts, facts.checkpoints[ref], run, look) for ref in self.by_run.get(run_uid, ())]
+
+    def _judged(self, facts: Facts, subject: Subject, run: RunNow, look: bool) -> Subject:
+        ref, changes = subject.ref, dict[str, Any]()
+        if live := self.liveness.keepers(ref, self.now):
+            changes["live"] = tuple(live)
+        if (holder := facts.replaced_by(ref)) is not None:
+            changes["replaced_by"] = holder
+        if (effective := facts.effective_class(ref)) != subject.artifact_class:
+            changes["artifact_class"] = effective
+        if run.state != subject.run_state:
+            changes["run_state"] = run.state
+        if run.project != subject.project:
+            changes["project"] = run.project
+        if not run.opened:
+            changes["gaps"] = ("how its run began is unrecorded",)
+        found = self._registered(replace(subject, **changes) if changes else subject)
+        return self.looked(found) if look else found
+
+    def _registered(self, subject: Subject) -> Subject:
+        answers = self.registered
+        if (gap := answers.gap(subject.project)) is not None:
+            return replace(subject, gaps=(*subject.gaps, gap))
+        kept = answers.keeps(subject)
+        return subject if kept is None else replace(subject, live=(*subject.live, kept))
+
+    def looked(self, subject: Subject) -> Subject:
+        """The checkpoint with what its place says: whether its bytes are gone, or what stands in the way."""
+        place = choose(self.places, subject.location)
+        if place is None:
+            return replace(subject, gaps=(*subject.gaps, f"{subject.location} is not reachable from here"))
+        seen = place.look(target_of(self.facts[subject.ref]))
+        if seen.presence in {"unreachable", "changed"}:
+            return replace(subject, gaps=(*subject.gaps, f"{subject.location}: {seen.detail}"))
+        if seen.presence == "present":
+            return subject
+        return replace(subject, missing=seen.presence == "missing", partial=seen.presence == "partial")
+
+    def with_life(self, subject: Subject) -> Subject:
+        """A subject of another kind with everything that the ledger says needs it."""
+        run = self.liveness.facts.run(subject.run_uid) if subject.run_uid else None
+        state = run.state if run else "none"
+        project = run.project if run and run.project else subject.project
+        live = (*subject.live, *self.liveness.keepers_of_other(subject.ref, subject.run_uid))
+        return self._registered(replace(subject, run_state=state, project=project, live=live))
+
+
+def observe(
+    ledger: Ledger,
+    places: Sequence[ArtifactFiles],
+    *,
+    now: datetime | None = None,
+    policies: Mapping[str, LoadedPolicy] | None = None,
+) -> World:
+    """Read the ledger once. Without ``policies`` no registry is asked."""
+    moment = now or datetime.now(UTC)
+    return World(liveness=Liveness.read(ledger), places=places, now=moment, policies=policies or {})
 
 
 def require_clock(world: World, now: datetime) -> None:
@@ -94,105 +193,9 @@ def require_clock(world: World, now: datetime) -> None:
         )
 
 
-class _Gathered:
-    """The facts of all runs, indexed for the questions that the rules ask."""
-
-    def __init__(self, views: Mapping[str, RunView]) -> None:
-        self.views = views
-        self.checkpoints: dict[str, tuple[str, str, CheckpointRegistered]] = {}
-        self.tombstones: dict[str, Record] = {}
-        self.selected: dict[str, list[str]] = {}
-        self.named: dict[str, list[str]] = {}
-        for uid, view in views.items():
-            self._read(uid, view)
-        live = [ref for ref in self.checkpoints if ref not in self.tombstones]
-        self.at_location: dict[str, str] = {self.checkpoints[ref][2].location: ref for ref in live}
-
-    def _read(self, uid: str, view: RunView) -> None:
-        for record, fact in view.all(CheckpointRegistered):
-            ref = f"checkpoint:{fact.checkpoint_id}"
-            first = self.checkpoints.get(ref)
-            self.checkpoints[ref] = (uid, first[1] if first else record.recorded_at, fact)
-        for record in view.records:
-            if record.kind == "tombstone.written":
-                self.tombstones[str(record.payload["ref"])] = record
-        candidates = {fact.candidate_id: fact for _, fact in view.all(CandidateNamed)}
-        released = {fact.candidate_id: fact.release_id for _, fact in view.all(ReleaseMade)}
-        for candidate in candidates.values():
-            names = self.selected.setdefault(f"checkpoint:{candidate.checkpoint_id}", [])
-            if candidate.kept:
-                names.append(f"candidate:{candidate.candidate_id}")
-            if candidate.candidate_id in released:
-                names.append(f"release:{released[candidate.candidate_id]}")
-        for _, started in view.all(AttemptStarted):
-            self._name(started.resume_from, uid)
-        for _, declared in view.all(ConfigurationDeclared):
-            self._name(declared.base_model, uid)
-
-    def _name(self, text: str | None, uid: str) -> None:
-        if text:
-            self.named.setdefault(text.rstrip("/"), []).append(uid)
-
-    def subject(
-        self,
-        ledger: Ledger,
-        places: Sequence[ArtifactFiles],
-        uid: str,
-        registered_at: str,
-        fact: CheckpointRegistered,
-    ) -> Subject:
-        view = self.views[uid]
-        ref = f"checkpoint:{fact.checkpoint_id}"
-        users, gaps = self._users(ledger, uid, fact)
-        place = choose(places, fact.location)
-        seen = place.look(target_of(fact)) if place else None
-        if seen is None:
-            gaps.append(f"{fact.location} is not reachable from here")
-        elif seen.presence in {"unreachable", "changed"}:
-            gaps.append(f"{fact.location}: {seen.detail}")
-        opened = view.latest(RunOpened)
-        if opened is None:
-            gaps.append("how its run began is unrecorded")
-        holder = self.at_location.get(fact.location, ref)
-        return Subject(
-            id=ref,
-            run_uid=uid,
-            project=opened.project if opened else "",
-            artifact_class=effective_class(view, fact),
-            step=fact.step,
-            attempt=fact.attempt,
-            size=sum(file.size for file in fact.files),
-            digest=fact.digest,
-            location=fact.location,
-            registered_at=registered_at,
-            run_state=view.state,
-            selected_by=tuple(self.selected.get(ref, ())),
-            referenced_by=users,
-            replaced_by="" if holder == ref else holder,
-            missing=seen is not None and seen.presence == "missing",
-            gaps=tuple(gaps),
-        )
-
-    def _users(
-        self, ledger: Ledger, uid: str, fact: CheckpointRegistered
-    ) -> tuple[tuple[str, ...], list[str]]:
-        """Runs and other things outside ``uid`` that rest on the bytes, and what could not be found out."""
-        ref = Ref(type="checkpoint", id=fact.checkpoint_id)
-        own = {f"run:{uid}"}
-        path = fact.location.removeprefix("file://")
-        names = (fact.checkpoint_id, str(ref), fact.location, path, fact.digest)
-        found = {f"run:{user}" for name in names for user in self.named.get(name, ())}
-        trace = ledger.trace(ref, direction="forward")
-        for step in trace.edges:
-            if step.edge.object == ref and step.edge.subject.type not in NEUTRAL:
-                found.add(str(step.edge.subject))
-        found |= set(self._open_children(uid))
-        gaps = ["not everything that rests on it could be found"] if trace.truncated else []
-        return tuple(sorted(found - own)), gaps
-
-    def _open_children(self, uid: str) -> Iterable[str]:
-        """Runs that derive from ``uid`` and are not closed: they may still need its checkpoints."""
-        for child, view in self.views.items():
-            opened = view.latest(RunOpened)
-            if opened and opened.derived_from in {uid, f"run:{uid}"} and view.state != "closed":
-                yield f"run:{child}"
+def find_others(world: World, sources: Iterable[SubjectSource]) -> Iterator[Subject]:
+    """The subjects of other kinds, each with what needs it; what was deleted is left out."""
+    for source in sources:
+        for subject in source.find(world):
+            if subject.ref not in world.tombstones:
+                yield world.with_life(subject)

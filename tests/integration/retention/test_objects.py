@@ -23,7 +23,7 @@ def put(run: Run, store: ObjectStore, step: int) -> None:
     """Copy a checkpoint into the bucket and record it there."""
     folder = write_checkpoint(run.folder, step)
     files = hash_files(folder, inspect(folder).files)
-    key = f"runs/{run.uid}/step {step}+é"
+    key = f"runs/{run.uid} +é/step_{step}"
     for file in files:
         with (folder / file.path).open("rb") as data:
             store.put_if_absent(f"{key}/{file.path}", data)
@@ -69,7 +69,7 @@ def test_objects_of_expired_checkpoints_go(ledger, run, tmp_path, s3):  # noqa: 
 
     assert applied.complete
     left = {info.key.split("/")[2] for info in store.list("")}
-    assert {"step 200+é"} == left
+    assert {"step_200"} == left
     stones = RunView.of(remote.uid, ledger.records(streams=[remote.uid])).all(kinds.TombstoneWritten)
     assert [(True, False)] == [(s.bytes_released == s.size > 0, s.already_missing) for _, s in stones]
     assert all(item.verdict == "verified" for item in reconcile(ledger, places=places).items if item.blocking)

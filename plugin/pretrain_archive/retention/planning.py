@@ -1,0 +1,158 @@
+"""A plan over everything that the ledger knows, run by run: what goes, what stays, what that costs, what falls.
+
+A million checkpoints are judged without a look at each: bytes are looked at where a look can change an answer, which
+is at what protects others (the last, the best), and at everything while there is little. Each deletion looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.kinds import RetentionPlanned
+from pretrain_archive.domain.policy import LoadedPolicy
+from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.retention.files import ArtifactFiles
+from pretrain_archive.retention.folders import FolderFiles
+from pretrain_archive.retention.pages import PageWriter
+from pretrain_archive.retention.plan import GOING, Decision, decide_run
+from pretrain_archive.retention.subjects import Subject, SubjectSource
+from pretrain_archive.retention.summary import Summary
+from pretrain_archive.retention.whatif import falls
+from pretrain_archive.retention.world import World, find_others, observe, require_clock
+from pretrain_archive.storage.port import ObjectStore
+
+MOST_INLINE = 2000
+"""Items of a plan that its record holds; a longer plan has pages in the store."""
+
+MOST_LOOKS = 20_000
+"""Looks at bytes that a plan spends on what it would delete; those at what protects others are not counted."""
+
+PROTECTS = frozenset({"last", "best"})
+_ROUNDS = 8
+Policies = Mapping[str, LoadedPolicy]
+
+
+@dataclass(kw_only=True)
+class Planner:
+    """Judges runs with everything in view. ``looks`` is how many looks are left."""
+
+    world: World
+    policies: Policies
+    now: datetime
+    others: Mapping[str, Sequence[Subject]] = field(default_factory=dict)
+    looks: int = MOST_LOOKS
+    unlooked: int = 0
+
+    def runs(self) -> list[str]:
+        """Every run with something in it, in the order of a plan; what belongs to no run comes first."""
+        return sorted({*self.world.by_run, *self.others})
+
+    def decide(self, run_uid: str, wanted: frozenset[str] | None = None) -> list[Decision]:
+        """The answer for everything of a run. ``wanted`` are the only ones to be looked at beside what protects."""
+        found = self.world.judged(run_uid, look=False)
+        everything = wanted is None and self.looks >= len(found)
+        closed = self.world.liveness.facts.run(run_uid).closed
+        subjects = {subject.ref: subject for subject in found}
+        looked: set[str] = set()
+        for ref in found if closed else ():
+            if everything or (wanted is not None and ref.ref in wanted):
+                looked.add(ref.ref)
+                subjects[ref.ref] = self.world.looked(ref)
+        self.looks -= len(looked) if wanted is None else 0
+        answers: list[Decision] = []
+        for _ in range(_ROUNDS):
+            answers = self._answers(subjects, run_uid)
+            fresh = [a for a in answers if a.code in PROTECTS and a.subject.ref not in looked and closed]
+            fresh = [a for a in fresh if a.subject.kind == "checkpoint"]
+            if not fresh:
+                break
+            for answer in fresh:
+                looked.add(answer.subject.ref)
+                subjects[answer.subject.ref] = self.world.looked(answer.subject)
+        self.unlooked += sum(a.action in GOING and a.subject.ref not in looked for a in answers)
+        return answers
+
+    def _answers(self, subjects: Mapping[str, Subject], run_uid: str) -> list[Decision]:
+        among = [*subjects.values(), *self.others.get(run_uid, ())]
+        return list(decide_run(among, self.policies, now=self.now))
+
+
+def make_plan(
+    ledger: Ledger,
+    policies: Policies,
+    *,
+    places: Sequence[ArtifactFiles] = (FolderFiles(),),
+    now: datetime | None = None,
+    store: ObjectStore | None = None,
+    sources: Iterable[SubjectSource] = (),
+) -> RetentionPlanned:
+    """Work out what may go and what stays; nothing is recorded.
+
+    ``policies`` maps projects to their policies. A plan of more than :data:`MOST_INLINE` items is written to
+    ``store`` in pages. Raises :class:`RefusedError` if the clock is behind the newest record, or a long plan has no
+    store.
+    """
+    moment = now or datetime.now(UTC)
+    world = observe(ledger, places, now=moment, policies=policies)
+    require_clock(world, moment)
+    others: dict[str, list[Subject]] = {}
+    for subject in find_others(world, sources):
+        others.setdefault(subject.run_uid, []).append(subject)
+    worker = Planner(world=world, policies=policies, now=moment, others=others)
+    summary = Summary(policies=policies)
+    gathered = _Gathered(store)
+    for item in _items(worker, summary):
+        gathered.add(item)
+    summary.unlooked = worker.unlooked
+    return gathered.planned(summary)
+
+
+def _items(worker: Planner, summary: Summary) -> Iterator[dict[str, Any]]:
+    facts = worker.world.liveness.facts
+    for uid in worker.runs():
+        for answer in worker.decide(uid):
+            falling = falls(facts, answer.subject) if answer.action in GOING else []
+            summary.take(answer, falling)
+            loaded = worker.policies.get(answer.subject.project)
+            yield answer.to_item(loaded.digest if loaded else None, falling)
+
+
+class _Gathered:
+    """Items in memory while they are few, in pages from then on."""
+
+    def __init__(self, store: ObjectStore | None) -> None:
+        self._store = store
+        self._few: list[dict[str, Any]] = []
+        self._pages: PageWriter | None = None
+
+    def add(self, item: dict[str, Any]) -> None:
+        if self._pages is not None:
+            self._pages.add(item)
+            return
+        self._few.append(item)
+        if len(self._few) > MOST_INLINE:
+            if self._store is None:
+                raise RefusedError(
+                    f"the plan has more than {MOST_INLINE} items and no store to keep them in.",
+                    hint="Set [pretrain_archive] store_url.",
+                )
+            self._pages = PageWriter(self._store)
+            for one in self._few:
+                self._pages.add(one)
+            self._few = []
+
+    def planned(self, summary: Summary) -> RetentionPlanned:
+        said = summary.to_json()
+        totals = {"total_bytes": summary.total_bytes, "needs_approval": summary.needs_approval, "summary": said}
+        if self._pages is None:
+            digest, items = digest_of(self._few), self._few
+            return RetentionPlanned(plan_digest=digest, items=items, item_count=len(items), **totals)
+        digest = self._pages.finish()
+        return RetentionPlanned(
+            plan_digest=digest, items=[], item_count=self._pages.count, items_digest=digest, **totals
+        )
