@@ -82,15 +82,21 @@ def read_records(
         if values:
             where.append(f"{column} IN ({_marks(values)})")
             fixed.extend(column_text(_sayable(value)) for value in values)
+    # Within one stream the sequence grows with the position and has an index: a page costs what it holds. By
+    # position alone every page would look at the whole stream.
+    single = streams is not None and len(streams) == 1
+    order = "sequence" if single else "position"
+    if single:
+        where.append("sequence > ?")
     sql = (
-        "SELECT position, stored, leaf FROM pretrain_archive_record "  # noqa: S608 - only marks are inserted
-        f"WHERE {' AND '.join(where)} ORDER BY position LIMIT ?"
+        f"SELECT position, stored, leaf, {order} FROM pretrain_archive_record "  # noqa: S608 - only marks are inserted
+        f"WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?"
     )
-    left = limit
+    left, at = limit, -1
     while left is None or left > 0:
         size = PAGE if left is None else min(PAGE, left)
-        rows = _rows(database, sql, [after, *fixed, size])
-        for position, stored, leaf in rows:
+        rows = _rows(database, sql, [after, *fixed, *([at] if single else ()), size])
+        for position, stored, leaf, _ in rows:
             record = checked_record(int(position), stored, leaf)
             if (streams and record.stream not in streams) or (kinds and record.kind not in kinds):
                 raise LedgerError(
@@ -98,10 +104,17 @@ def read_records(
                     f"{record.stream!r}, and its columns say something else.",
                     hint=VERIFY_HINT,
                 )
+            if int(position) <= after:
+                raise LedgerError(
+                    f"Record {record.record_id} at position {position} was moved: it follows position {after} in its "
+                    "stream.",
+                    hint=VERIFY_HINT,
+                )
+            after = int(position)
             yield record
         if len(rows) < size:
             return
-        after = int(rows[-1][0])
+        at = int(rows[-1][3])
         left = None if left is None else left - size
 
 

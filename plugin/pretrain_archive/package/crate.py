@@ -57,10 +57,17 @@ ABOUT = {
 
 Entity = dict[str, Any]
 
+MANY_RECORDS = 1000
+"""More records than this are described by their folder, so that a catalogue can still load the crate."""
+
 
 def crate_metadata(view: RunView, parts: Sequence[Part]) -> bytes:
     """The bytes of ``ro-crate-metadata.json``; ``parts`` are the files that it describes."""
-    listed = [_file(part) for part in sorted(parts, key=lambda part: part.path)]
+    records = [part for part in parts if part.path.startswith("records/")]
+    folded = len(records) > MANY_RECORDS
+    shown = [part for part in parts if not (folded and part.path.startswith("records/"))]
+    listed = [_file(part) for part in sorted(shown, key=lambda part: part.path)]
+    listed += [_record_folder(records)] if folded else []
     people = _people(view)
     actions, things = _actions(view), _things(view)
     graph = [
@@ -115,6 +122,18 @@ def _root(
         "conformsTo": {"@id": PROFILE},
         "hasPart": _refs(listed),
         "mentions": _refs([*actions, *(thing for thing in things if thing["@id"] != "#licence")]),
+    }
+
+
+def _record_folder(records: Sequence[Part]) -> Entity:
+    """Very many records as the one folder that they lie in; each is listed in ``manifest.json`` with its digest."""
+    size = sum(len(part.data) for part in records)
+    return {
+        "@id": "records/",
+        "@type": "Dataset",
+        "name": "records",
+        "description": f"{len(records)} records of the run, {size} bytes: each file the exact bytes that were signed, "
+        "listed with size and SHA-256 in manifest.json",
     }
 
 
@@ -212,6 +231,9 @@ def _actions(view: RunView) -> list[Entity]:
     ends = {ended.attempt: (record, ended) for record, ended in view.all(kinds.AttemptEnded)}
     agent = view.opened.submitter if view.opened else None
     data = [{"@id": f"#snapshot-{s.name}-{s.version}"} for _, s in view.all(kinds.SnapshotCreated)]
+    results: dict[int, list[dict[str, str]]] = {}
+    for _, checkpoint in view.all(kinds.CheckpointRegistered):
+        results.setdefault(checkpoint.attempt, []).append({"@id": f"#{checkpoint.checkpoint_id}"})
     found = []
     for record, started in view.all(kinds.AttemptStarted):
         ended = ends.get(started.attempt)
@@ -222,11 +244,7 @@ def _actions(view: RunView) -> list[Entity]:
             "instrument": {"@id": "#training-program"},
             "startTime": record.recorded_at,
             "object": data,
-            "result": [
-                {"@id": f"#{c.checkpoint_id}"}
-                for _, c in view.all(kinds.CheckpointRegistered)
-                if c.attempt == started.attempt
-            ],
+            "result": results.get(started.attempt, []),
         }
         if agent:
             entity["agent"] = {"@id": f"#person-{agent}"}

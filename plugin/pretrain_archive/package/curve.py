@@ -49,7 +49,8 @@ def loss_series(view: RunView, name: str) -> list[Series]:
 
 def metric_name(view: RunView) -> str:
     """The metric to draw: the first whose name speaks of loss, else the first of all, else empty."""
-    names = list(dict.fromkeys(p.name for _, b in view.all(kinds.MetricsRecorded) for p in b.points))
+    batches = (r.payload["points"] for r in view.records if r.kind == kinds.BY_MODEL[kinds.MetricsRecorded])
+    names = list(dict.fromkeys(str(point["name"]) for points in batches for point in points))
     return next((name for name in names if "loss" in name.lower()), names[0] if names else "")
 
 
@@ -62,9 +63,8 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def draw(view: RunView) -> str:
-    """The figure as SVG text, empty where no metric was recorded."""
-    name = metric_name(view)
+def draw(view: RunView, name: str) -> str:
+    """The figure of the metric ``name`` as SVG text, empty where it was not recorded."""
     series = loss_series(view, name)
     values = [value for one in series for _, value in one.points]
     steps = [step for one in series for step in (*(s for s, _ in one.points), *one.not_finite)]

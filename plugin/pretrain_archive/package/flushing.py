@@ -11,7 +11,7 @@ import ctypes
 import os
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,14 +20,13 @@ MANY = 500
 TELLS_OF_FAILURE = (5, 8)
 
 
-def flush_files(folder: Path, files: Iterable[Path]) -> None:
-    """Have the content of ``files`` on the disk, all of them below ``folder``; ``OSError`` where that failed."""
-    listed = list(files)
-    if len(listed) >= MANY and (sync := _syncfs()) is not None:
+def flush_files(folder: Path, files: Sequence[str]) -> None:
+    """Have ``files``, paths below ``folder``, on the disk with their content; ``OSError`` where that failed."""
+    if len(files) >= MANY and (sync := _syncfs()) is not None:
         _at_once(folder, sync)
         return
-    for path in listed:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    for path in files:
+        handle = os.open(folder / path, os.O_RDONLY | os.O_NOFOLLOW)
         try:
             os.fsync(handle)
         finally:

@@ -6,7 +6,8 @@ own texts. The language switch is two radio buttons and CSS.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,9 @@ from markupsafe import Markup
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.exploration import TOLD, is_exploration
-from pretrain_archive.domain.run_view import GATES, RunView
-from pretrain_archive.domain.verdicts import Item, counts, worst_first
+from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
+from pretrain_archive.domain.verdicts import WORST_FIRST, Item, counts, worst_first
 from pretrain_archive.package import curve, lineage, words
 from pretrain_archive.package.evidence import QUIET, Reference
 from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
@@ -25,12 +27,15 @@ from pretrain_archive.package.words_items import chinese
 TRACKS = ("data", "compute", "artifact")
 SHOWN_EVENTS = 12
 """Events of the timeline that are open at once; the rest is folded, with its count."""
+MOST_EVENTS, MOST_ATTEMPTS, MOST_REFERENCES = 300, 60, 60
+"""What a page of a long run lists before it names how many more the file beside it holds."""
 
 
 def render_index(view: RunView, items: Sequence[Item], references: Sequence[Reference]) -> bytes:
     """The page of a run as it is closed; the same records give the same bytes."""
     by_id = {item.id: item for item in items}
     shown = [item for item in items if not item.id.startswith("track.")]
+    metric, attempts, events = curve.metric_name(view), _attempts(view), _shown_first(view)
     page = _environment().get_template("index.html").render(
         view=view,
         opened=view.opened,
@@ -39,17 +44,20 @@ def render_index(view: RunView, items: Sequence[Item], references: Sequence[Refe
         counts=counts(shown),
         tracks=[by_id[f"track.{name}"] for name in TRACKS],
         track_items={name: [item for item in shown if item.track == name] for name in TRACKS},
-        gates=[(gate, by_id[f"gate.{gate}"], view.decision(gate)) for gate in GATES],
+        gates=_gates(view, by_id),
         items=worst_first(shown),
-        curve=Markup(curve.draw(view)),  # noqa: S704 - made of numbers and escaped texts
+        curve=Markup(curve.draw(view, metric)),  # noqa: S704 - made of numbers and escaped texts
         lineage=Markup(lineage.draw(view)),  # noqa: S704 - made of numbers and escaped texts
-        metric=curve.metric_name(view),
-        attempts=_attempts(view),
-        events=_events(view),
+        metric=metric,
+        attempts=attempts[-MOST_ATTEMPTS:],
+        all_attempts=len(attempts),
+        events=_events(events[:MOST_EVENTS]),
+        all_events=len(events),
         shown_events=SHOWN_EVENTS,
         report=view.latest(kinds.EvaluationReported),
         quality=view.latest(kinds.QualityReported),
-        references=references,
+        references=sorted(references, key=lambda r: WORST_FIRST.index(r.verdict))[:MOST_REFERENCES],
+        all_references=len(references),
         exploration=TOLD if is_exploration(view) else None,
         chinese=bool(view.opened and view.opened.policy.get("language") == "zh-CN"),
     )  # fmt: skip
@@ -91,6 +99,12 @@ def moment(text: str) -> str:
     return f"{text[:10]} {text[11:16]}" if len(text) > 16 else text or "–"
 
 
+def _gates(view: RunView, by_id: Mapping[str, Item]) -> list[Any]:
+    """Each gate that every run passes, and the review where one was asked, in their order."""
+    shown = [gate for gate in ALL_GATES if gate in GATES or f"gate.{gate}" in by_id]
+    return [(gate, by_id[f"gate.{gate}"], view.decision(gate)) for gate in shown]
+
+
 def _attempts(view: RunView) -> list[dict[str, Any]]:
     ends = {p.attempt: p for _, p in view.all(kinds.AttemptEnded)}
     found = []
@@ -109,7 +123,17 @@ def _attempts(view: RunView) -> list[dict[str, Any]]:
     return found
 
 
-def _events(view: RunView) -> list[dict[str, Any]]:
+def _shown_first(view: RunView) -> list[Record]:
+    """The events of the timeline; of very many, what happened once stands in for what happened a thousand times."""
+    events = [record for record in view.records if record.kind not in QUIET]
+    if len(events) <= MOST_EVENTS:
+        return events
+    often = Counter(record.kind for record in events)
+    chosen = sorted(events, key=lambda record: (often[record.kind], record.sequence))
+    return sorted(chosen[:MOST_EVENTS], key=lambda record: record.sequence) + chosen[MOST_EVENTS:]
+
+
+def _events(records: Sequence[Record]) -> list[dict[str, Any]]:
     return [
         {
             "at": record.recorded_at,
@@ -121,6 +145,5 @@ def _events(view: RunView) -> list[dict[str, Any]]:
             "attempt": record.attempt,
             "file": f"records/{record.sequence:06d}-{record.kind}.json",
         }
-        for record in view.records
-        if record.kind not in QUIET
+        for record in records
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pretrain_archive.domain.records import Track
-from pretrain_archive.domain.run_view import GATES, RunView
+from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
 from pretrain_archive.domain.verdicts import WORST_FIRST, Item, Verdict
 from pretrain_archive.package import items_artifact, items_compute, items_data, items_run
 
@@ -17,7 +17,8 @@ from pretrain_archive.package import items_artifact, items_compute, items_data, 
 def evidence_items(view: RunView) -> list[Item]:
     """The items of a run in reading order: tracks, gates, then the items of the package."""
     items = [check(view) for check in CHECKS]
-    gates = [items_run.gate(view, gate) for gate in GATES]
+    asked = [gate for gate in ALL_GATES if gate in GATES or view.dossier(gate) is not None]
+    gates = [items_run.gate(view, gate) for gate in asked]
     tracks = [
         _track(track, [item for item in items if item.track == track.value])
         for track in (Track.DATA, Track.COMPUTE, Track.ARTIFACT)

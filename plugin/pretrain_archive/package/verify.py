@@ -491,7 +491,8 @@ class Verifier:
         self.guard(".", self.find_unlisted)
         self.guard(MANIFEST, self.check_statement)
         self.guard("references.json", self.check_evidence)
-        for gate in ("prepare", "run", "close"):
+        asked = {r.payload.get("gate") for r in self.of("gate.dossier")}
+        for gate in ("prepare", *(("review",) if "review" in asked else ()), "run", "close"):
             self.guard("gate/" + gate, self.check_gate, gate)
         self.guard(MANIFEST, self.check_results)
 

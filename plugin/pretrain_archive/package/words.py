@@ -16,6 +16,7 @@ LABELS: dict[str, Pair] = {
     "track.compute": ("Compute", "算力"),
     "track.artifact": ("Artifact", "产物"),
     "gate.prepare": ("Prepare gate", "准备关口"),
+    "gate.review": ("Review", "复审"),
     "gate.run": ("Run gate", "执行关口"),
     "gate.close": ("Close gate", "结项关口"),
     "run.summary": ("Run summary", "运行摘要"),

@@ -35,6 +35,7 @@ SENTENCES: dict[str, Sentences] = {
     "track.compute": _TRACK,
     "track.artifact": _TRACK,
     "gate.prepare": _GATE,
+    "gate.review": _GATE,
     "gate.run": _GATE,
     "gate.close": _GATE,
     "run.summary": (("Trigger the run with its purpose.", "请写明目的后触发该运行。"),),

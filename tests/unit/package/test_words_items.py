@@ -99,6 +99,7 @@ def views(full: RunView) -> list[RunView]:
         ("gate.decision", {"decision": "reject"}),
         ("gate.decision", {"dossier_record": "rec_none"}),
         ("gate.decision", {"self_signed": True}),
+        ("gate.dossier", {"gate": "review"}),
         ("quality.reported", {"snapshot": "other@1"}),
     ]
     found = [RunView.of("run_x", []), full, *(without(full, kind) for kind in kinds)]
