@@ -1,102 +1,177 @@
-"""Evaluate a run's checkpoint with the program that the request names, and name the candidate."""
+"""Evaluate a run's checkpoint with the programs that were signed, and name the candidate."""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pretrain_archive.artifacts.candidates import name_candidate, propose
 from pretrain_archive.artifacts.evaluation import record_evaluation
+from pretrain_archive.artifacts.evaluation_report import Setting
 from pretrain_archive.artifacts.location import to_path
-from pretrain_archive.artifacts.rules import rules_of
+from pretrain_archive.artifacts.rules import fixed_rules
 from pretrain_archive.artifacts.verification import newest_verified
-from pretrain_archive.compute.events import Place, number_of, read_lines
-from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
-from pretrain_archive.domain.errors import ArchiveError, RefusedError
-from pretrain_archive.domain.kinds import (
-    CandidateNamed,
-    CheckpointRegistered,
-    ConfigurationDeclared,
-    EvaluationReported,
-    SplitCreated,
-)
+from pretrain_archive.domain.errors import ArchiveError, CheckpointError, RefusedError
+from pretrain_archive.domain.identity import text_to_path
+from pretrain_archive.domain.kinds import CandidateNamed, CheckpointRegistered, EvaluationReported
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.code import changed_files, read_code, resolve_command
-from pretrain_archive.services.human_items import SAMPLES, keep_samples
-from pretrain_archive.services.laying import lay_out
-from pretrain_archive.services.runs import opened_of, policy_of, run_of, snapshot_of
+from pretrain_archive.services.evaluation_plans import Plan, plans_of
+from pretrain_archive.services.evaluation_running import Hold, keep_log, run_program, took
+from pretrain_archive.services.evaluation_table import table_of
+from pretrain_archive.services.evaluation_tries import Try, begin, next_ordinal
+from pretrain_archive.services.runs import policy_of, run_of
 from pretrain_archive.storage.port import ObjectStore
-
-STATUS = "status.jsonl"
-LOG_TAIL = 4000
-MOST_NAMED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """The recorded evaluation and the candidate that was named from it, if any."""
+    """The recorded evaluation, those of further programs, and the candidate that was named from it, if any."""
 
     report: EvaluationReported
     candidate: CandidateNamed | None
+    further: tuple[EvaluationReported, ...] = ()
 
 
 def evaluate(
-    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, runs_folder: Path, *,
-    hold: Callable[[subprocess.Popen[bytes]], None], checkpoint_id: str | None = None,
+    ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, runs_folder: Path, *, hold: Hold,
+    checkpoint_id: str | None = None,
 ) -> Evaluated:  # fmt: skip
-    """Run the evaluation program on a checkpoint and record what it measured.
+    """Run the signed evaluation programs on a checkpoint and record what they measured.
 
     ``checkpoint_id`` names the checkpoint, by default it is the newest verified one. The record is kept under
-    that name, whatever place a mapped task has in its list. ``hold`` is given the process, so that a signal
-    can end it. Rules that were fixed before the launch decide, measured by the program that was signed then:
-    :class:`RefusedError` names what changed in it.
+    that name, whatever place a mapped task has in its list. ``hold`` is given each process, so that a signal
+    can end it. Rules that were fixed before the launch decide, measured by the programs that were signed then:
+    :class:`RefusedError` names what changed in them. Every try is on record; one that gave no numbers is raised
+    after the others were measured.
     """
     view = run_of(ledger, caller, run_uid)
-    evaluator_digest = _require_signed(view)
+    plans = plans_of(view)
     checkpoint, folder = _subject(view, checkpoint_id)
-    work = runs_folder / run_uid
-    work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work, prefix="evaluation-") as scratch:
-        output = _run_program(
-            view, store, caller, checkpoint=folder, scratch=Path(scratch), work=work, hold=hold
-        )
-        seconds, devices = _took(Path(scratch) / STATUS)
-        report = record_evaluation(
-            ledger, store, run_uid=run_uid, checkpoint=checkpoint, output=output,
-            rules=rules_of(opened_of(view)), actor=caller.actor, origin=caller.origin,
-            evaluator_digest=evaluator_digest, seconds=seconds, devices=devices,
+    bench = _Bench(
+        ledger=ledger, store=store, caller=caller, view=view, work=runs_folder / run_uid, hold=hold,
+        checkpoint=checkpoint, folder=folder,
+    )  # fmt: skip
+    bench.work.mkdir(parents=True, exist_ok=True)
+    also: list[dict[str, Any]] = []
+    further: list[EvaluationReported] = []
+    failed: ArchiveError | None = None
+    for plan in plans[:-1]:
+        try:
+            further.append(bench.measure(plan))
+        except ArchiveError as error:
+            failed = failed or error
+        also += _required(view, plan, further)
+    report = bench.measure(plans[-1], also=tuple(also))
+    candidate = _name(ledger, caller, run_uid)
+    if failed is not None:
+        raise failed
+    return Evaluated(report=report, candidate=candidate, further=tuple(further))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bench:
+    """One checkpoint under evaluation."""
+
+    ledger: Ledger
+    store: ObjectStore
+    caller: Caller
+    view: RunView
+    work: Path
+    hold: Hold
+    checkpoint: CheckpointRegistered
+    folder: Path
+
+    def measure(self, plan: Plan, also: tuple[dict[str, Any], ...] = ()) -> EvaluationReported:
+        """Run one program and record its numbers, or why there are none; the try is on record either way."""
+        rules = fixed_rules(self.view, plan.program)
+        asked = policy_of(self.view).evaluation
+        tried = begin(
+            self.ledger, self.caller, load_run(self.ledger, self.view.run_uid), self.checkpoint,
+            program=plan.program, evaluator_digest=plan.code_digest, minutes=asked.max_minutes,
         )  # fmt: skip
-        keep_samples(store, run_uid, report.evaluation_id, Path(scratch) / SAMPLES)
-    return Evaluated(report=report, candidate=_name(ledger, caller, run_uid))
+        with tempfile.TemporaryDirectory(dir=self.work, prefix="evaluation-") as name:
+            scratch = Path(name)
+            try:
+                _require_there(self.checkpoint, self.folder)
+                ran = run_program(
+                    self.view, self.store, self.caller, plan, checkpoint=self.folder, scratch=scratch,
+                    work=self.work, hold=self.hold,
+                )  # fmt: skip
+                setting = self._setting(plan, tried, also)
+                report = record_evaluation(
+                    self.ledger, self.store, run_uid=self.view.run_uid, checkpoint=self.checkpoint,
+                    output=ran.output, rules=rules, actor=self.caller.actor, origin=self.caller.origin,
+                    evaluator_digest=plan.code_digest, seconds=ran.seconds, devices=ran.devices,
+                    ordinal=self._ordinal(), setting=setting,
+                )  # fmt: skip
+            except ArchiveError as error:
+                self._failed(tried, error, scratch)
+                raise
+        tried.finished([report.evaluation_id])
+        for line in table_of(report):
+            self.caller.say(line)
+        return report
+
+    def _setting(self, plan: Plan, tried: Try, also: tuple[dict[str, Any], ...]) -> Setting:
+        policy = policy_of(self.view)
+        return Setting(
+            program=plan.program, try_id=tried.started.try_id, suites=plan.suites, group=policy.evaluation.group,
+            runs=plan.runs, baselines=tuple(policy.evaluation.baselines) if not plan.program else (),
+            also=also, language=policy.language,
+        )  # fmt: skip
+
+    def _ordinal(self) -> int:
+        view = load_run(self.ledger, self.view.run_uid)
+        return next_ordinal(view, "evaluation.reported", self.caller.origin)
+
+    def _failed(self, tried: Try, error: ArchiveError, scratch: Path) -> None:
+        """Record the failure; a ledger or store that is gone must not hide it."""
+        try:
+            log = keep_log(self.store, self.view.run_uid, tried.started.try_id, scratch)
+            tried.failed(error, log=log, seconds=took(scratch)[0])
+        except ArchiveError as second:
+            self.caller.say(f"the failed try could not be recorded: {second}")
 
 
-def _require_signed(view: RunView) -> str:
-    """The digest of the evaluation program, which must be the one that stood in the prepare dossier."""
-    config = view.latest(ConfigurationDeclared)
-    if config is None or config.evaluate_code_digest is None:
-        raise RefusedError(
-            "no evaluation: the code of the evaluation program is unrecorded",
-            hint="Trigger a new run with a command that names the program's script or module.",
-        )
-    now = read_code(config.evaluate_command)
-    if now.digest != config.evaluate_code_digest:
-        names = changed_files(config.evaluate_code_files or config.code_files, now.files)
-        more = [f"and {len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-        raise RefusedError(
-            "no evaluation: the evaluation program changed after it was signed",
-            reasons=(*names[:MOST_NAMED], *more),
-            hint="Put the signed files back, or trigger a new run with the new ones.",
-        )
-    return now.digest
+def _required(view: RunView, plan: Plan, made: list[EvaluationReported]) -> list[dict[str, Any]]:
+    """The outcome of a further program as a rule of the whole, where rules were fixed for it."""
+    if not fixed_rules(view, plan.program):
+        return []
+    report = next((one for one in made if one.program == plan.program), None)
+    reason = (
+        "it gave no numbers" if report is None else "" if report.passed else f"see {report.evaluation_id}"
+    )
+    return [
+        {
+            "name": f"program {plan.program} passed",
+            "metric": "",
+            "passed": report is not None and report.passed,
+            "observed": None,
+            "limit": None,
+            "reason": reason,
+        }
+    ]
+
+
+def _require_there(checkpoint: CheckpointRegistered, folder: Path) -> None:
+    """Raise :class:`CheckpointError` where files are missing or of another size; their bytes are read afterwards."""
+    for file in checkpoint.files:
+        try:
+            size = (folder / os.fsdecode(text_to_path(file.path))).lstat().st_size
+        except OSError:
+            size = -1
+        if size != file.size:
+            what = "was removed" if size < 0 else f"is {size} bytes long, {file.size} were registered"
+            raise CheckpointError(
+                f"checkpoint of step {checkpoint.step} ({checkpoint.checkpoint_id}) does not hold: {file.path} {what}.",
+                hint="Evaluate a checkpoint that is still there; no numbers were stored.",
+            )
 
 
 def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegistered, Path]:
@@ -117,15 +192,6 @@ def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegist
     return named[-1], folder
 
 
-def _took(status: Path) -> tuple[float | None, int | None]:
-    """How long the program ran and how many accelerators it saw, as its wrapper wrote; None is unrecorded."""
-    lines, _ = read_lines(status, Place(), final=True)
-    facts = {line.data.get("status"): line.data for line in lines if line.data}
-    seconds = number_of(facts.get("ended", {}).get("seconds"))
-    seen = (facts.get("environment", {}).get("environment") or {}).get("accelerators")
-    return seconds, len(seen) if isinstance(seen, list) else None
-
-
 def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None:
     """Record every evaluated checkpoint as kept or dropped; return the kept one."""
     kept: CandidateNamed | None = None
@@ -136,45 +202,3 @@ def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None
         )  # fmt: skip
         kept = named if proposal.kept else kept
     return kept
-
-
-def _run_program(
-    view: RunView, store: ObjectStore, caller: Caller, *, checkpoint: Path, scratch: Path, work: Path,
-    hold: Callable[[subprocess.Popen[bytes]], None],
-) -> Path:  # fmt: skip
-    """Start the evaluation program under the wrapper and return the file that it wrote."""
-    config, split = view.latest(ConfigurationDeclared), view.latest(SplitCreated)
-    if config is None or split is None:
-        raise RefusedError(f"run {view.run_uid} has no recorded configuration or split")
-    command = resolve_command(config.evaluate_command, field="evaluate_command")
-    (scratch / "config.json").write_text(json.dumps(config.configuration))
-    manifest = lay_out(store, caller, snapshot_of(view), split, work / "data")
-    output, log, status = scratch / "evaluation.json", scratch / "log.txt", scratch / STATUS
-    allowed = {*INHERITED, *policy_of(view).environment.allowed_variables}
-    environment = {k: v for k, v in os.environ.items() if k in allowed or k.startswith(INHERITED_PREFIXES)}
-    environment |= {
-        "PRETRAIN_ARCHIVE_RUN_UID": view.run_uid,
-        "PRETRAIN_ARCHIVE_CONFIG": str(scratch / "config.json"),
-        "PRETRAIN_ARCHIVE_DATA_MANIFEST": str(manifest),
-        "PRETRAIN_ARCHIVE_RESUME_FROM": str(checkpoint),
-        "PRETRAIN_ARCHIVE_EVALUATION": str(output),
-        "PRETRAIN_ARCHIVE_SAMPLES": str(scratch / SAMPLES),
-        "PRETRAIN_ARCHIVE_EVENTS": str(scratch / "events.jsonl"),
-    }
-    caller.say(f"evaluating {checkpoint.name} with {' '.join(command)}")
-    wrapped = [sys.executable, str(WRAPPER), "--status", str(status), "--", *command]
-    with log.open("w+b") as raw:
-        process = subprocess.Popen(
-            wrapped, stdout=raw, stderr=subprocess.STDOUT, env=environment, cwd=scratch
-        )
-        hold(process)
-        code = process.wait()
-        raw.seek(max(0, raw.seek(0, os.SEEK_END) - LOG_TAIL))  # not by its name: the program could replace it
-        tail = raw.read(LOG_TAIL).decode("utf-8", "replace")
-    caller.say(tail)
-    if code != 0:
-        last = tail.strip().splitlines()[-1:] or [""]
-        raise ArchiveError(
-            f"the evaluation program ended with exit code {code}: {last[0]}", hint="Read the task's log."
-        )
-    return output
