@@ -21,6 +21,10 @@ from pretrain_archive.domain.run_view import RunView
 CheckpointClass = Literal["recovery", "evaluation", "candidate"]
 
 
+OWN_KINDS = frozenset({"checkpoint.registered", "checkpoint.classified"})
+"""Records that state a checkpoint's own class; the newest one counts."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArtifactClass:
     """What a class means: use, retention rule (policy field, empty: never by age), readers and signer role."""
@@ -65,7 +69,11 @@ CLASSES: Mapping[str, ArtifactClass] = {
 
 
 def effective_class(view: RunView, checkpoint: CheckpointRegistered) -> str:
-    """What ``checkpoint`` is used for by now: the highest of release, candidate, evaluation and its own class."""
+    """What ``checkpoint`` is used for by now: the highest of release, candidate, evaluation and its own class.
+
+    Its own class is that of its newest registration, or of a later record that classified it.
+    """
+    own = _own_class(view, checkpoint)
     candidates = {
         fact.candidate_id: fact
         for _, fact in view.all(CandidateNamed)
@@ -73,8 +81,17 @@ def effective_class(view: RunView, checkpoint: CheckpointRegistered) -> str:
     }
     if any(fact.candidate_id in candidates for _, fact in view.all(ReleaseMade)):
         return "release"
-    if checkpoint.artifact_class == "candidate" or any(fact.kept for fact in candidates.values()):
+    if own == "candidate" or any(fact.kept for fact in candidates.values()):
         return "candidate"
     if any(fact.checkpoint_id == checkpoint.checkpoint_id for _, fact in view.all(EvaluationReported)):
         return "evaluation"
-    return checkpoint.artifact_class
+    return own
+
+
+def _own_class(view: RunView, checkpoint: CheckpointRegistered) -> str:
+    stated = checkpoint.artifact_class
+    for record in view.records:
+        if record.kind not in OWN_KINDS or record.payload.get("checkpoint_id") != checkpoint.checkpoint_id:
+            continue
+        stated = record.payload["artifact_class"]
+    return stated

@@ -54,7 +54,7 @@ class HashStamps:
         return found
 
     def note(self, location: str, file: FileEntry, sha256: str, *, began_ns: int) -> None:
-        """Keep that ``file``, in this state before and after its hashing that began at ``began_ns``, has this digest."""
+        """Keep the digest of a file that was in this state before and after its hashing, begun at ``began_ns``."""
         key = _key(location, file)
         if not key or not self._trusted(file, began_ns):
             return

@@ -91,7 +91,10 @@ def hash_checkpoint(
         stamps.keep()
     digests = [
         FileDigest(
-            path=file.path, size=file.size, sha256=known.get(file.path) or found[file.path], version=file.version
+            path=file.path,
+            size=file.size,
+            sha256=known.get(file.path) or found[file.path],
+            version=file.version,
         )
         for file in files
     ]
@@ -175,7 +178,7 @@ def _results(
                 future.cancel()
 
 
-def _hash_one(reader: Reader, file: FileEntry, counter: _Counter, durable: bool) -> str:  # noqa: FBT001 - by a pool
+def _hash_one(reader: Reader, file: FileEntry, counter: _Counter, durable: bool) -> str:
     digest, buffer, size = hashlib.sha256(), memoryview(bytearray(min(BLOCK, file.size + 1))), 0
     with reader.open(file) as stream:
         # A file that grows faster than it is read has no end.

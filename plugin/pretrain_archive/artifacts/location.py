@@ -44,7 +44,9 @@ def to_bucket(location: str) -> tuple[str, bytes] | None:
         return None
     bucket, _, path = location[len(S3_SCHEME) :].partition("/")
     if "@" in bucket:
-        raise InputError("location", f"{S3_SCHEME}…/{path}", "has a user part, which it cannot have", hint=HINT)
+        raise InputError(
+            "location", f"{S3_SCHEME}…/{path}", "has a user part, which it cannot have", hint=HINT
+        )
     prefix = unquote_to_bytes(path).strip(b"/")
     try:
         prefix.decode()

@@ -3,18 +3,22 @@
 Steps are numbers: 10000 comes after 9000. A pointer is resolved to a step and a folder once, checked, and
 never recorded as a word. A pointer to something incomplete is refused; the newest complete checkpoint is
 named but not taken in its place.
+
+Pointers are links, and files with a step or a folder's name: ``latest`` (DeepSpeed: ``global_step100``),
+``latest_checkpointed_iteration.txt`` (Megatron-LM, NeMo: ``100`` for ``iter_0000100``, or the word ``release`` for a
+folder of that name, whose step only it itself can state).
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pretrain_archive.artifacts.formats import inspect
+from pretrain_archive.artifacts.readers import FolderReader, Reader
+from pretrain_archive.artifacts.roots import LINK, TRACKER_LIMIT, Root, open_root
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.identity import path_to_text
 
 STEP_NAME = re.compile(
     r"(?:(?:(?:global_)?step|checkpoint|ckpt|iter|iteration)[-_]?)?(?P<step>[0-9]{1,18})"
@@ -22,8 +26,19 @@ STEP_NAME = re.compile(
 )
 """A plain step, behind which a later attempt writes its number when the name is taken by other bytes."""
 
-TRACKER_LIMIT = 4096
-"""Bytes; a tracker holds a step or a folder's name."""
+POINTERS = ("latest", "latest_checkpointed_iteration.txt", "latest_iteration.txt")
+"""The names that are looked for, in this order, where none is given."""
+
+RELEASE = "release"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedFolder:
+    """A folder whose name is a plain step, not looked into yet; ``attempt`` is what the name states, or None."""
+
+    step: int
+    attempt: int | None
+    reader: Reader
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +50,25 @@ class StepFolder:
 
     step: int
     attempt: int | None
-    folder: Path
+    reader: Reader
     problems: tuple[str, ...]
 
     @property
     def complete(self) -> bool:
         """Whether it may be registered."""
         return not self.problems
+
+    @property
+    def name(self) -> str:
+        """What the folder is called."""
+        return self.reader.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder on this machine; :class:`CheckpointError` for one in a bucket."""
+        if not isinstance(self.reader, FolderReader):
+            raise CheckpointError(f"{self.reader.location} is not a folder of this machine.")
+        return self.reader.folder
 
 
 def step_of(name: str) -> int | None:
@@ -59,85 +86,104 @@ def attempt_of(name: str) -> int | None:
     return int(found["attempt"]) if found and found["attempt"] else None
 
 
-def list_checkpoints(root: Path) -> list[StepFolder]:
-    """The step folders directly below ``root``, oldest step first, each inspected. Links are not followed."""
-    if not root.is_dir():
+def list_checkpoints(root: Path | str | Root) -> list[StepFolder]:
+    """The step folders directly below ``root`` (a folder or an address), oldest step first, each inspected."""
+    return [_inspected(named.reader, named.step) for named in named_checkpoints(root)]
+
+
+def named_checkpoints(root: Path | str | Root) -> list[NamedFolder]:
+    """The step folders directly below ``root``, oldest step first, by their names alone."""
+    place = open_root(root)
+    found = [
+        NamedFolder(step=step, attempt=attempt_of(name), reader=place.child(name))
+        for name in place.children()
+        if (step := step_of(name)) is not None
+    ]
+    return sorted(found, key=lambda entry: (entry.step, entry.attempt or 0, entry.reader.name))
+
+
+def _inspected(reader: Reader, step: int | None) -> StepFolder:
+    seen = inspect(reader)
+    problems = list(seen.problems)
+    stated = step if step is not None else seen.step
+    if stated is None:
         raise CheckpointError(
-            f"{_shown(root)}: expected a folder with checkpoints, found none.",
-            hint="Check the checkpoint location.",
+            f"{reader.name!r} states no step.", hint="Register that folder by its own name, with its step."
         )
-    found = []
-    for path in root.iterdir():
-        step = step_of(path.name)
-        if step is None or path.is_symlink() or not path.is_dir():
-            continue
-        seen = inspect(path)
-        problems = list(seen.problems)
-        if seen.step is not None and seen.step != step:
-            problems.append(f"the folder's name says step {step}, its state file {seen.step}")
-        found.append(
-            StepFolder(step=step, attempt=attempt_of(path.name), folder=path, problems=tuple(problems))
-        )
-    return sorted(found, key=lambda entry: (entry.step, entry.attempt or 0, entry.folder.name))
+    if seen.step is not None and seen.step != stated:
+        problems.append(f"the folder's name says step {step}, its state file {seen.step}")
+    return StepFolder(step=stated, attempt=attempt_of(reader.name), reader=reader, problems=tuple(problems))
 
 
-def newest_complete(root: Path) -> StepFolder | None:
+def newest_complete(root: Path | str | Root) -> StepFolder | None:
     """The complete checkpoint with the highest step, or None."""
     return next((entry for entry in reversed(list_checkpoints(root)) if entry.complete), None)
 
 
-def resolve_latest(root: Path, pointer: str = "latest") -> StepFolder:
-    """The complete step folder that ``root / pointer`` names: a link to it, or a file with step or name.
+def find_pointer(root: Path | str | Root) -> str | None:
+    """The name of the pointer that is there, by :data:`POINTERS`, or None."""
+    place = open_root(root)
+    for name in POINTERS:
+        try:
+            place.pointer(name)
+        except CheckpointError as error:
+            if "no such" not in error.message.lower():
+                return name
+        else:
+            return name
+    return None
+
+
+def resolve_latest(root: Path | str | Root, pointer: str = "latest") -> StepFolder:
+    """The complete step folder that ``pointer`` below ``root`` names: a link to it, or a file with step or name.
 
     Raises :class:`CheckpointError` for a dangling, unknown, empty or outside pointer, and for a folder that
     is not complete; the message names the reason and the newest complete checkpoint.
     """
-    listed = list_checkpoints(root)
-    wanted = _target(root, pointer, listed)
-    chosen = [entry for entry in listed if wanted in (entry.folder.name, entry.step)]
+    place = open_root(root)
+    if "/" in pointer or pointer in {"", ".", ".."}:
+        raise CheckpointError(f"pointer {pointer!r} is not a name beside the checkpoints.")
+    listed = list_checkpoints(place)
+    try:
+        wanted = _target(*place.pointer(pointer))
+        if wanted == RELEASE and RELEASE in place.children():
+            chosen = [_inspected(place.child(RELEASE), None)]
+        else:
+            chosen = [entry for entry in listed if wanted in (entry.name, entry.step)]
+    except CheckpointError as error:
+        reason = error.message.rstrip(".")
+        raise _refusal(place, pointer, reason, listed, error.hint) from error
     if not chosen:
-        raise _refusal(root, pointer, f"names {wanted!r}, and there is no such checkpoint folder", listed)
+        raise _refusal(place, pointer, f"names {wanted!r}, and there is no such checkpoint folder", listed)
     if len(chosen) > 1:
-        names = ", ".join(entry.folder.name for entry in chosen)
-        raise _refusal(root, pointer, f"names step {wanted}, and several folders state it: {names}", listed)
+        names = ", ".join(entry.name for entry in chosen)
+        raise _refusal(place, pointer, f"names step {wanted}, and several folders state it: {names}", listed)
     if not chosen[0].complete:
         problems = "; ".join(chosen[0].problems)
         reason = f"names step {chosen[0].step}, which is not complete ({problems})"
-        raise _refusal(root, pointer, reason, listed)
+        raise _refusal(place, pointer, reason, listed)
     return chosen[0]
 
 
-def _target(root: Path, pointer: str, listed: list[StepFolder]) -> str | int:
-    path = root / pointer
-    if path.is_symlink():
-        target = path.readlink()
-        if (root / target).parent.resolve() != root.resolve():
-            raise _refusal(
-                root, pointer, f"points outside the checkpoint folder, to {_shown(target)}", listed
-            )
-        return target.name
-    try:
-        with path.open("rb") as file:
-            raw = file.read(TRACKER_LIMIT + 1)
-    except OSError as error:
-        raise _refusal(root, pointer, f"cannot be read: {error.strerror}", listed) from error
-    text = raw.decode("utf-8", "replace").strip()
+def _target(kind: str, raw: bytes) -> str | int:
+    text = raw.decode("utf-8", "surrogateescape" if kind == LINK else "replace")
+    if kind == LINK:
+        return text
+    text = text.strip()
     if not text:
-        raise _refusal(root, pointer, "is empty", listed)
+        raise CheckpointError("is empty.")
     if len(raw) > TRACKER_LIMIT or "/" in text or "\n" in text:
-        raise _refusal(root, pointer, "holds neither a step nor a folder's name", listed)
+        raise CheckpointError("holds neither a step nor a folder's name.")
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else text
 
 
-def _refusal(root: Path, pointer: str, reason: str, listed: list[StepFolder]) -> CheckpointError:
+def _refusal(
+    place: Root, pointer: str, reason: str, listed: list[StepFolder], more: str = ""
+) -> CheckpointError:
     newest = next((entry for entry in reversed(listed) if entry.complete), None)
     hint = (
-        f"The newest complete checkpoint is step {newest.step} ({newest.folder.name}); name it to use it."
+        f"The newest complete checkpoint is step {newest.step} ({newest.name}); name it to use it."
         if newest
-        else f"There is no complete checkpoint in {_shown(root)}."
+        else f"There is no complete checkpoint in {place.location}."
     )
-    return CheckpointError(f"pointer {pointer!r} {reason}.", hint=hint)
-
-
-def _shown(path: Path) -> str:
-    return path_to_text(os.fsencode(path))
+    return CheckpointError(f"pointer {pointer!r} {reason}.", hint=f"{more} {hint}".strip())

@@ -114,7 +114,9 @@ class FolderReader:
         if self.folder.is_symlink():
             raise CheckpointError("the folder is a link; name the folder itself.")
         if not self.folder.is_dir():
-            raise CheckpointError("is not a folder." if self.folder.exists() else "the folder does not exist.")
+            raise CheckpointError(
+                "is not a folder." if self.folder.exists() else "the folder does not exist."
+            )
         faults: list[str] = []
         try:
             found = sorted(self._walk(faults), key=lambda pair: pair[0])
@@ -135,7 +137,9 @@ class FolderReader:
                     info = entry.stat(follow_symlinks=False)
                     count += 1
                     if count > MOST_FILES:
-                        raise CheckpointError(f"holds more than {MOST_FILES} files, which no checkpoint does.")
+                        raise CheckpointError(
+                            f"holds more than {MOST_FILES} files, which no checkpoint does."
+                        )
                     if stat.S_ISDIR(info.st_mode):
                         pending.append(relative + b"/")
                     elif stat.S_ISREG(info.st_mode):
@@ -146,7 +150,7 @@ class FolderReader:
     def read(self, file: FileEntry, start: int, size: int) -> bytes:
         """See :class:`Reader`."""
         with self.open(file) as stream:
-            return os.pread(stream.fileno(), size, start)
+            return os.pread(stream.fileno(), max(0, min(size, file.size - start)), start)
 
     def open(self, file: FileEntry) -> BinaryIO:
         """See :class:`Reader`."""
@@ -157,7 +161,8 @@ class FolderReader:
         except OSError as error:
             raise CheckpointError(f"{file.path}: cannot be read: {error.strerror}.") from error
         info = os.fstat(handle)
-        problem = _not_a_file(info.st_mode)
+        problem = "" if stat.S_ISREG(info.st_mode) else "expected a regular file"
+        problem = "Is a directory" if stat.S_ISDIR(info.st_mode) else problem
         if not problem and file.mark and _mark(info) != file.mark:
             problem = "changed while it was read"
         if problem:
@@ -218,7 +223,11 @@ class BucketReader:
         """See :class:`Reader`."""
         with _translated(file.path):
             return self.bucket.read_range(
-                self._key(file), start=start, size=min(size, file.size - start), version=file.version, etag=_etag(file)
+                self._key(file),
+                start=start,
+                size=min(size, file.size - start),
+                version=file.version,
+                etag=_etag(file),
             )
 
     def open(self, file: FileEntry) -> BinaryIO:
@@ -280,12 +289,6 @@ def wait_granule(files: Sequence[FileEntry]) -> None:
     times = [int(file.mark[4]) for file in files if len(file.mark) == 5]
     if times and time.time_ns() - max(times) < GRANULE_SECONDS * 1e9:
         time.sleep(GRANULE_SECONDS)
-
-
-def _not_a_file(mode: int) -> str:
-    if stat.S_ISREG(mode):
-        return ""
-    return "Is a directory, expected a regular file" if stat.S_ISDIR(mode) else "expected a regular file"
 
 
 def _etag(file: FileEntry) -> str:

@@ -31,6 +31,7 @@ from pretrain_archive.artifacts.generations import (
     record_refusal,
     registered,
 )
+from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.readers import FileEntry, Reader
 from pretrain_archive.domain.errors import AlreadyRecordedError, CheckpointError
 from pretrain_archive.domain.identity import Ref
@@ -67,7 +68,7 @@ class Claim:
 class Reading:
     """How a checkpoint is read: with the stamps of earlier hashing, with a look at every value, told to whom."""
 
-    stamps: hashing.HashStamps | None = None
+    stamps: HashStamps | None = None
     scan: bool = False
     progress: hashing.Progress | None = None
 
@@ -213,7 +214,8 @@ def _scanned(scan: TensorScan | None) -> list[str]:
     if spoiled:
         raise _RefusalError(*(f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN" for t in spoiled[:10]))
     return [
-        f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN and {t.infinite} infinite values" for t in found[:10]
+        f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN and {t.infinite} infinite values"
+        for t in found[:10]
     ]
 
 

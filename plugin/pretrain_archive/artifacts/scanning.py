@@ -1,4 +1,4 @@
-"""A look at every value of a checkpoint's tensors: are there NaN or infinite ones?
+"""A look at every value of a checkpoint's tensors for NaN and infinite ones.
 
 Over safetensors files, in blocks: memory does not grow with the tensors. Bits are compared with those that each type
 calls not a number or infinite, so that types without arithmetic (bfloat16, float8) are seen too: IEEE 754 for F64 to
@@ -32,7 +32,8 @@ WIDTHS: Mapping[str, int] = {
 """Bytes of what is looked at as one number, for types that can be other than finite."""
 
 EXPONENTS: Mapping[str, int] = {
-    "F64": 0x7FF << 52, "F32": 0xFF << 23, "C64": 0xFF << 23, "F16": 0x1F << 10, "BF16": 0xFF << 7, "F8_E5M2": 0x1F << 2,
+    "F64": 0x7FF << 52, "F32": 0xFF << 23, "C64": 0xFF << 23, "F16": 0x1F << 10, "BF16": 0xFF << 7,
+    "F8_E5M2": 0x1F << 2,
 }  # fmt: skip
 """Bits that are all set in NaN and infinity; with any bit below them set too it is NaN."""
 
@@ -65,12 +66,16 @@ def scan(
                 tensors, values = tensors + 1, values + count
                 size += tensor.end - tensor.begin
                 if nan or infinite:
-                    found.append(NotFiniteTensor(file=file.path, tensor=tensor.name, nan=nan, infinite=infinite))
+                    found.append(
+                        NotFiniteTensor(file=file.path, tensor=tensor.name, nan=nan, infinite=infinite)
+                    )
                 if progress is not None:
                     progress(number, size)
             if not reader.same(file, stream):
                 raise CheckpointError(f"{file.path} changed while it was read.")
-    return TensorScan(tensors=tensors, values=values, not_finite=found[:MOST_TOLD], skipped=skipped[:MOST_TOLD])
+    return TensorScan(
+        tensors=tensors, values=values, not_finite=found[:MOST_TOLD], skipped=skipped[:MOST_TOLD]
+    )
 
 
 def _count(stream: BinaryIO, tensor: Tensor, file: FileEntry) -> tuple[int, int, int]:

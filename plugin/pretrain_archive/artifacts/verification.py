@@ -1,7 +1,7 @@
 """Is a registered checkpoint still what was recorded? Every file is read again, in a folder or a bucket.
 
-In a bucket the newest version counts, since that is what a program would load: the recorded version id only tells, where
-the bytes are others, that the recorded ones may still be had.
+In a bucket the newest version counts, since that is what a program would load: the recorded version id only tells,
+where the bytes are others, that the recorded ones may still be had.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from pretrain_archive.domain.verdicts import Item, Verdict
 log = logging.getLogger(__name__)
 
 CHECK = "every byte read and hashed with SHA-256, compared with the record"
-CHECK_STAMPED = "not written since every byte was hashed, by its stamp (or read and hashed); compared with the record"
+CHECK_STAMPED = (
+    "not written since every byte was hashed, by its stamp (or read and hashed); compared with the record"
+)
 ELSEWHERE = "lies in a bucket, and what runs on this machine needs it in a folder"
 
 Opened = Callable[[str], Reader]
@@ -79,14 +81,18 @@ def verify_checkpoint(
     except InputError:
         return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, "location not on this machine")]
     except StorageError as error:
-        return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")]
+        return [
+            _item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")
+        ]
     except CheckpointError as error:
         found = "missing" if _gone(checkpoint) else error.message
         return [_item(checkpoint, f.path, Verdict.CHANGED, _expected(f), found) for f in checkpoint.files]
     try:
         return list(_compare(checkpoint, reader, listed, stamps, progress))
     except StorageError as error:
-        return [_item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")]
+        return [
+            _item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")
+        ]
 
 
 def newest_verified(view: RunView) -> tuple[CheckpointRegistered, Path] | None:
@@ -133,7 +139,9 @@ def _newest_first(view: RunView) -> Iterator[CheckpointRegistered]:
             yield checkpoint
 
 
-def _problems(view: RunView, checkpoint: CheckpointRegistered, opened: Opened = open_reader) -> tuple[str, ...]:
+def _problems(
+    view: RunView, checkpoint: CheckpointRegistered, opened: Opened = open_reader
+) -> tuple[str, ...]:
     """What does not hold, file by file; a folder that is gone is one problem, not one per file."""
     if _gone(checkpoint):
         return ("its folder is gone",)
@@ -184,7 +192,9 @@ def _compare(
         found = f"{entry.size} bytes, sha256:{digest}"
         if not same and file.version and entry.version != file.version:
             found += f", written over version {file.version}"
-        yield _item(checkpoint, file.path, Verdict.VERIFIED if same else Verdict.CHANGED, expected, found, check)
+        yield _item(
+            checkpoint, file.path, Verdict.VERIFIED if same else Verdict.CHANGED, expected, found, check
+        )
     for path, entry in listed.items():
         if path not in recorded:
             yield _item(checkpoint, path, Verdict.CHANGED, "not recorded", f"{entry.size} bytes", check)
@@ -204,8 +214,13 @@ def _expected(file: FileDigest) -> str:
     return f"{file.size} bytes, sha256:{file.sha256}"
 
 
-def _item(
-    checkpoint: CheckpointRegistered, path: str, verdict: Verdict, expected: str, found: str, check: str = CHECK
+def _item(  # noqa: PLR0917 - the parts of one line, in its order
+    checkpoint: CheckpointRegistered,
+    path: str,
+    verdict: Verdict,
+    expected: str,
+    found: str,
+    check: str = CHECK,
 ) -> Item:
     return Item(
         id=f"checkpoint:{checkpoint.checkpoint_id}#{path}",

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pretrain_archive.artifacts.pointers import list_checkpoints
-from pretrain_archive.artifacts.registration import Claim, register_checkpoint
+from pretrain_archive.artifacts.hash_stamps import HashStamps
+from pretrain_archive.artifacts.pointers import NamedFolder, named_checkpoints
+from pretrain_archive.artifacts.readers import open_reader
+from pretrain_archive.artifacts.registration import Claim, Reading, register_checkpoint
 from pretrain_archive.compute.events import CheckpointEvent
 from pretrain_archive.compute.ingest import OnCheckpoint
-from pretrain_archive.domain.errors import CheckpointError, RefusedError
+from pretrain_archive.domain.errors import CheckpointError, InputError, RefusedError
 from pretrain_archive.domain.kinds import CheckpointRegistered, ConfigurationDeclared
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.progress import every
 from pretrain_archive.services.resuming import reconcile_ended
 from pretrain_archive.services.runs import opened_of, run_of, snapshot_of
 
@@ -39,8 +42,35 @@ def claim_of(view: RunView, *, attempt: int, step: int, tokens: int | None) -> C
         snapshot=f"{snapshot.name}@{snapshot.version}",
         configuration_digest=config.configuration_digest,
         responsible=opened_of(view).people.get("restore_owner", ""),
-        purpose="recovery",
+        model=model_of(view),
     )
+
+
+def model_of(view: RunView) -> str | None:
+    """What the run is to release, as its request names it: the model that its checkpoints belong to (R102, R193)."""
+    conf = opened_of(view).conf
+    name, version = conf.get("release_name"), conf.get("release_version")
+    return f"{name}@{version}" if name and version else str(name) if name else None
+
+
+def place_of(text: str) -> Path | str:
+    """A folder or an address from how a configuration or a program spells it."""
+    return text if "://" in text else Path(text)
+
+
+def stamps_of(view: RunView) -> HashStamps | None:
+    """The stamps in the run's work folder; None where its checkpoints lie elsewhere: then every byte is read."""
+    config = view.latest(ConfigurationDeclared)
+    if config is None or "://" in config.checkpoints.location:
+        return None
+    folder = Path(config.checkpoints.location).parent
+    return HashStamps(folder) if folder.name == view.run_uid and folder.is_dir() else None
+
+
+def reading_of(caller: Caller, view: RunView, step: int, *, scan: bool = False) -> Reading:
+    """Files that were not written since are not read again, and a long read tells how far it is."""
+    told = every(caller.say, f"hashing the checkpoint of step {step}:")
+    return Reading(stamps=stamps_of(view), scan=scan, progress=told)
 
 
 def registrar(ledger: Ledger, caller: Caller, view: RunView) -> OnCheckpoint:
@@ -50,9 +80,14 @@ def registrar(ledger: Ledger, caller: Caller, view: RunView) -> OnCheckpoint:
         claim = claim_of(view, attempt=event.attempt, step=event.step, tokens=event.tokens)
         try:
             made = register_checkpoint(
-                ledger, Path(event.path), claim, actor=caller.actor, origin=caller.origin
+                ledger,
+                open_reader(place_of(event.path)),
+                claim,
+                actor=caller.actor,
+                origin=caller.origin,
+                reading=reading_of(caller, view, event.step),
             )
-        except CheckpointError as error:
+        except (CheckpointError, InputError) as error:
             caller.say(f"checkpoint of step {event.step} refused: {error}")
             return False
         caller.say(f"checkpoint of step {made.step} verified: {made.digest}")
@@ -61,31 +96,45 @@ def registrar(ledger: Ledger, caller: Caller, view: RunView) -> OnCheckpoint:
     return register
 
 
-def register_all(ledger: Ledger, caller: Caller, run_uid: str) -> Registered:
-    """Register every checkpoint folder of the run that is not registered yet.
+def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = False) -> Registered:
+    """Register every checkpoint folder of the run that is not registered yet; with ``scan`` look at every value.
 
-    Raises :class:`CheckpointError` if none of them counts: a run without a checkpoint has no result.
+    A folder that states no attempt belongs to the run's last one, unless its bytes are registered already. Raises
+    :class:`CheckpointError` if none of them counts: a run without a checkpoint has no result.
     """
     view = run_of(ledger, caller, run_uid)
     config = view.latest(ConfigurationDeclared)
-    folder = Path(config.checkpoints.location) if config else Path()
+    place = place_of(config.checkpoints.location) if config else Path()
     if view.attempts == 0:
         raise RefusedError(f"run {run_uid} was never launched", hint="Run the task 'gpu_launch' first.")
     reconcile_ended(ledger, caller, view)  # whoever ended the attempts: a trigger on a cluster does not
     kept: list[CheckpointRegistered] = []
     refused: list[str] = []
-    for found in list_checkpoints(folder):
-        known = [c for _, c in view.all(CheckpointRegistered) if c.step == found.step]
-        attempt = found.attempt or (known[-1].attempt if known else view.attempts)
-        claim = claim_of(view, attempt=attempt, step=found.step, tokens=None)
+    for found in named_checkpoints(place):
         try:
-            made = register_checkpoint(ledger, found.folder, claim, actor=caller.actor, origin=caller.origin)
-            kept.append(made)
+            kept.append(_register(ledger, caller, view, found, scan=scan))
         except CheckpointError as error:
             refused.append(f"step {found.step}: {error.message}")
     if not kept:
         raise CheckpointError(
-            f"no complete checkpoint in {folder}" + (f": {'; '.join(refused)}" if refused else "."),
+            f"no complete checkpoint in {place}" + (f": {'; '.join(refused)}" if refused else "."),
             hint="Let the program write at least one checkpoint.",
         )
     return Registered(kept=tuple(kept), refused=tuple(refused))
+
+
+def _register(
+    ledger: Ledger, caller: Caller, view: RunView, found: NamedFolder, *, scan: bool
+) -> CheckpointRegistered:
+    claim = claim_of(view, attempt=found.attempt or view.attempts, step=found.step, tokens=None)
+    made = register_checkpoint(
+        ledger,
+        found.reader,
+        claim,
+        actor=caller.actor,
+        origin=caller.origin,
+        reading=reading_of(caller, view, found.step, scan=scan),
+    )
+    for warning in made.warnings:
+        caller.say(f"checkpoint of step {found.step}: {warning}")
+    return made

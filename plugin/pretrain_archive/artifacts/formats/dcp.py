@@ -1,5 +1,4 @@
-"""PyTorch distributed checkpoints (DCP): a folder of ``*.distcp`` files and a pickle ``.metadata`` that says what is in
-them.
+"""PyTorch distributed checkpoints (DCP): ``*.distcp`` files, and a pickle ``.metadata`` that says what is in them.
 
 The pickle is walked, never loaded (:mod:`pickles`). Its layout is that of ``torch.distributed.checkpoint.metadata``
 and ``.filesystem`` of PyTorch 2.0 to 2.13 (https://github.com/pytorch/pytorch/tree/v2.13.0/torch/distributed/checkpoint):
@@ -48,6 +47,10 @@ ITEM_BITS: Mapping[str, int] = {
     "float8_e5m2": 8, "float8_e4m3fnuz": 8, "float8_e5m2fnuz": 8, "float8_e8m0fnu": 8, "float4_e2m1fn_x2": 8,
     "quint8": 8, "qint8": 8, "qint32": 32, "bits8": 8, "bits16": 16,
 }  # fmt: skip
+
+
+class _LayoutError(ValueError):
+    """Not laid out as the format is."""
 
 
 def allowed(module: str, name: str) -> bool:
@@ -108,7 +111,9 @@ def read_metadata(raw: bytes, *, where: str = METADATA) -> Metadata:
         stored = _stored(fields.get("storage_data"))
         return _read(fields.get("state_dict_metadata"), stored, where)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise CheckpointError(f"{where}: not laid out as a distributed checkpoint's: {str(error)[:200]}.") from error
+        raise CheckpointError(
+            f"{where}: not laid out as a distributed checkpoint's: {str(error)[:200]}."
+        ) from error
 
 
 def _read(declared: Any, stored: _Stored, where: str) -> Metadata:
@@ -117,8 +122,8 @@ def _read(declared: Any, stored: _Stored, where: str) -> Metadata:
     problems: list[str] = []
     budget = _Budget()
     for name, made in _pairs(declared):
-        if not isinstance(name, str) or name in values:
-            raise ValueError(f"{name!r} is named twice or is no text")
+        if not isinstance(name, str) or name in values or any(0xD800 <= ord(char) <= 0xDFFF for char in name):
+            raise _LayoutError("a tensor is named twice, or its name is not text that UTF-8 can hold")
         kind = made.what.name
         if kind == "BytesStorageMetadata":
             place = stored.places.get((name, None))
@@ -126,15 +131,15 @@ def _read(declared: Any, stored: _Stored, where: str) -> Metadata:
             problems += [] if place else [f"{where}: {name!r} is stored in no file"]
             continue
         if kind != "TensorStorageMetadata":
-            raise ValueError(f"{name!r} is a {kind}")
+            raise _LayoutError(f"{name!r} is a {kind}")
         tensor = _tensor(name, _fields(made), stored, budget)
         tensors.append(tensor)
         problems.extend(f"{where}: {problem}" for problem in _faults(tensor, stored))
     names = [tensor.name for tensor in tensors]
     if len(set(names)) != len(names):
-        raise ValueError("a tensor is named twice")
+        raise _LayoutError("a tensor is named twice")
     if not tensors and not values:
-        raise ValueError("it names no tensor")
+        raise _LayoutError("it names no tensor")
     return Metadata(
         tensors=tuple(tensors), values=values, needs=_needs(stored), problems=tuple(problems[:20])
     )  # fmt: skip
@@ -149,7 +154,7 @@ class _Budget:
     def spend(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise ValueError(f"more than {MOST_CHUNKS} pieces of tensors")
+            raise _LayoutError(f"more than {MOST_CHUNKS} pieces of tensors")
 
 
 def _tensor(name: str, fields: Mapping[str, Any], stored: _Stored, budget: _Budget) -> Tensor:
@@ -157,7 +162,7 @@ def _tensor(name: str, fields: Mapping[str, Any], stored: _Stored, budget: _Budg
     chunks = []
     declared = fields["chunks"]
     if not isinstance(declared, list):
-        raise ValueError(f"chunks of {name!r} are no list")
+        raise _LayoutError(f"chunks of {name!r} are no list")
     budget.spend(len(declared) + 1)
     for each in declared:
         piece = _fields(each)
@@ -195,7 +200,7 @@ def _stored(pairs: Any) -> _Stored:
         stored.transformed = stored.transformed or bool(place.get("transform_descriptors"))
         file, at, length = place["relative_path"], place["offset"], place["length"]
         if not isinstance(index["fqn"], str) or not isinstance(file, str):
-            raise ValueError("a place in storage without name or file")
+            raise _LayoutError("a place in storage without name or file")
         stored.places[index["fqn"], offset] = (_inside(file), _whole(at), _whole(length))
     return stored
 
@@ -211,14 +216,14 @@ def _inside(file: str) -> str:
     """A file's name below the folder, as listings write it; ``ValueError`` for one that leads out of it."""
     parts = file.split("/")
     if any(part in {"", ".", ".."} for part in parts) or "\\" in file or "\x00" in file:
-        raise ValueError(f"{file[:100]!r} is not the name of a file below the folder")
+        raise _LayoutError(f"{file[:100]!r} is not the name of a file below the folder")
     return path_to_text(file.encode("utf-8", "surrogatepass"))
 
 
 def _fields(made: Any) -> dict[str, Any]:
     """The attributes that a value was given: its state, or the state beside its slots."""
     if not isinstance(made, Made):
-        raise ValueError("expected an object")
+        raise _LayoutError("expected an object")
     state = made.state
     if isinstance(state, tuple) and len(state) == 2:  # (attributes, slots)
         pairs = [pair for part in state if isinstance(part, Pairs) for pair in part.items]
@@ -231,7 +236,7 @@ def _pairs(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Made) and isinstance(value.state, Pairs):
         value = value.state
     if not isinstance(value, Pairs):
-        raise ValueError("expected a mapping")
+        raise _LayoutError("expected a mapping")
     yield from value.items
 
 
@@ -241,20 +246,20 @@ def _size(value: Any) -> tuple[int, ...]:
         arguments = value.arguments
         value = arguments[0] if isinstance(arguments, tuple) and arguments else ()
     if not isinstance(value, tuple | list) or len(value) > MOST_DIMENSIONS:
-        raise ValueError("expected a size")
+        raise _LayoutError("expected a size")
     return tuple(_whole(side) for side in value)
 
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError("expected a whole number of at most 63 bits")
+        raise _LayoutError("expected a whole number of at most 63 bits")
     return value
 
 
 def _dtype(properties: Any) -> str:
     """The element type: first of the properties' state, or its attribute ``dtype``."""
     if not isinstance(properties, Made):
-        raise ValueError("properties of a tensor")
+        raise _LayoutError("properties of a tensor")
     state = properties.state
     first = state[0] if isinstance(state, tuple) and len(state) > 2 else _fields(properties).get("dtype")
     return first.name if isinstance(first, Name) else "unrecorded"

@@ -27,6 +27,7 @@ __all__ = ["COMPONENTS", "MARKER", "STATE_FILES", "FileEntry", "Inspection", "co
 MARKER = ".complete"
 MEGATRON_COMMON = "common.pt"
 MEGATRON_INDEX = "metadata.json"
+MOST_TOLD, MOST_TEXT = 100, 500
 NO_WEIGHTS = "no weight file"
 IN_PROGRESS = re.compile(
     r"^\.|^(?:tmp|temp)[.\-_]|[.\-_](?:tmp|temp|partial|writing|incomplete)(?:[.\-_]|$)", re.IGNORECASE
@@ -112,14 +113,16 @@ class _Look:
             tensor_count=len(self.names) if distributed else len(self.tensors),
             components=parts.sizes(self.entries, self.pieces),
             facts=facts,
-            problems=tuple(self.problems),
-            warnings=tuple(self.warnings),
+            problems=_bounded(self.problems),
+            warnings=_bounded(self.warnings),
             **known,
         )
 
     def _unfinished(self) -> None:
         self.problems.extend(
-            f"{path} is still being written, by its name" for path in self.files if FILE_IN_PROGRESS.search(path)
+            f"{path} is still being written, by its name"
+            for path in self.files
+            if FILE_IN_PROGRESS.search(path)
         )
 
     def _safetensors(self) -> None:
@@ -162,24 +165,25 @@ class _Look:
                 self.problems.extend([problem] if problem else [])
 
     def _format(self, facts: dict[str, Any] | None, *, distributed: bool) -> str:
-        if MEGATRON_INDEX in self.files and (MEGATRON_COMMON in self.files or distributed):
+        megatron = MEGATRON_INDEX in self.files and (MEGATRON_COMMON in self.files or distributed)
+        if megatron:
             self._megatron_index(distributed=distributed)
-            return "megatron-distributed"
-        if ranks.has_megatron(self.files):
-            return "megatron"
-        if facts is not None or state.TRAINER_STATE in self.files:
-            return "huggingface"
-        if ranks.has_deepspeed(self.files):
-            return "deepspeed"
-        if distributed:
-            return "torch-distributed"
-        if any(name.endswith(sharded.INDEX_SUFFIX) for name in self.files):
-            return "safetensors-sharded"
+        signs = (
+            (megatron, "megatron-distributed"),
+            (ranks.has_megatron(self.files), "megatron"),
+            (facts is not None or state.TRAINER_STATE in self.files, "huggingface"),
+            (ranks.has_deepspeed(self.files), "deepspeed"),
+            (distributed, "torch-distributed"),
+            (any(name.endswith(sharded.INDEX_SUFFIX) for name in self.files), "safetensors-sharded"),
+        )
+        named = next((name for there, name in signs if there), None)
+        if named is not None:
+            return named
         weights = [name for name in self.files if component_of(name) == "weights"]
         return "safetensors" if weights and all(n.endswith(".safetensors") for n in weights) else "folder"
 
     def _megatron_index(self, *, distributed: bool) -> None:
-        """``metadata.json`` names the way of saving; ``common.pt`` (a pickle, not opened) holds what all ranks share."""
+        """``metadata.json`` names the way of saving; ``common.pt`` (a pickle, not opened) is shared by all."""
         try:
             index = strict_json.read_object(self.reader, self.files[MEGATRON_INDEX], limit=state.STATE_LIMIT)
         except CheckpointError as error:
@@ -212,7 +216,16 @@ class _Look:
         elif form == "huggingface" and state.TRAINER_STATE not in self.files:
             resumable = sorted({"optimizer.pt", "scheduler.pt"} & set(self.files))
             if resumable:
-                self.problems.append(f"no {state.TRAINER_STATE} beside {resumable[0]}: the writer did not finish")
+                self.problems.append(
+                    f"no {state.TRAINER_STATE} beside {resumable[0]}: the writer did not finish"
+                )
+
+
+def _bounded(texts: list[str]) -> tuple[str, ...]:
+    """Findings as records hold them: names in them come from foreign files and may be of any length and kind."""
+    told = [text.encode("utf-8", "backslashreplace").decode()[:MOST_TEXT] for text in texts[:MOST_TOLD]]
+    rest = len(texts) - MOST_TOLD
+    return (*told, *([f"and {rest} more"] if rest > 0 else ()))
 
 
 def _above(path: str) -> str:

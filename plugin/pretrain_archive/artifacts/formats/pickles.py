@@ -33,7 +33,6 @@ class TooLargeError(CheckpointError):
     """Larger than is read here: nothing is known of it, which is no fault of it."""
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Name:
     """What an unpickler would import."""
@@ -58,15 +57,18 @@ class Pairs:
     items: list[tuple[Any, Any]] = field(default_factory=list)
 
 
-class _Mark:
-    __slots__ = ()
+class _BrokenError(ValueError):
+    """No pickler writes this."""
 
 
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 VALUES = frozenset(
-    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE "
-    "BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8".split()
-)
+    [
+        "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING",
+        "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES",
+        "BINBYTES8", "BYTEARRAY8",
+    ]
+)  # fmt: skip
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 READS = {"GET", "BINGET", "LONG_BINGET"}
 WRITES = {"PUT", "BINPUT", "LONG_BINPUT"}
@@ -88,7 +90,15 @@ def walk(raw: bytes, *, where: str, allowed: Allowed) -> Any:
             if opcode.name == "STOP":
                 return machine.result()
             machine.step(opcode.name, argument)
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, AssertionError) as error:
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        AssertionError,
+    ) as error:
         raise CheckpointError(f"{where}: not a whole pickle: {str(error)[:200]}.") from error
     except (struct.error, MemoryError, RecursionError) as error:
         raise CheckpointError(f"{where}: not a whole pickle: {type(error).__name__}.") from error
@@ -107,7 +117,7 @@ class _Machine:
 
     def result(self) -> Any:
         if len(self._stack) != 1 or self._marks:
-            raise ValueError("its end leaves a stack")
+            raise _BrokenError("its end leaves a stack")
         return self._pop()
 
     def step(self, name: str, argument: Any) -> None:
@@ -126,7 +136,9 @@ class _Machine:
         elif name not in IGNORED:
             act = getattr(self, f"_{name.lower()}", None)
             if act is None:
-                raise CheckpointError(f"{self._where}: opcode {name}, which metadata of a checkpoint does not need.")
+                raise CheckpointError(
+                    f"{self._where}: opcode {name}, which metadata of a checkpoint does not need."
+                )
             act(argument)
 
     def _floor(self) -> int:
@@ -134,7 +146,7 @@ class _Machine:
 
     def _top(self) -> Any:
         if len(self._stack) <= self._floor():
-            raise ValueError("its stack runs empty")
+            raise _BrokenError("its stack runs empty")
         return self._stack[-1]
 
     def _pop(self) -> Any:
@@ -143,7 +155,7 @@ class _Machine:
 
     def _marked(self) -> list[Any]:
         if not self._marks:
-            raise ValueError("a mark is missing")
+            raise _BrokenError("a mark is missing")
         at = self._marks.pop()
         items = self._stack[at:]
         del self._stack[at:]
@@ -154,7 +166,7 @@ class _Machine:
 
     def _mark(self, _: Any) -> None:
         if len(self._marks) >= MAX_MARKS:
-            raise ValueError("nested too deeply")
+            raise _BrokenError("nested too deeply")
         self._marks.append(len(self._stack))
 
     def _pop_mark(self, _: Any) -> None:
@@ -200,7 +212,7 @@ class _Machine:
     def _extend(self, items: list[Any]) -> None:
         target = self._top()
         if not isinstance(target, list):
-            raise ValueError("appends to what is no list")
+            raise _BrokenError("appends to what is no list")
         target.extend(items)
 
     def _setitem(self, _: Any) -> None:
@@ -217,7 +229,7 @@ class _Machine:
                 target.state = Pairs()
             target = target.state
         if not isinstance(target, Pairs):
-            raise ValueError("sets an item of what is no dict")
+            raise _BrokenError("sets an item of what is no dict")
         target.items.extend(pairs)
 
     def _global(self, argument: str) -> None:
@@ -227,7 +239,7 @@ class _Machine:
     def _stack_global(self, _: Any) -> None:
         name, module = self._pop(), self._pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise ValueError("a name that is no text")
+            raise _BrokenError("a name that is no text")
         self._named(module, name)
 
     def _named(self, module: str, name: str) -> None:
@@ -252,11 +264,11 @@ class _Machine:
     def _build(self, _: Any) -> None:
         state, target = self._pop(), self._top()
         if not isinstance(target, Made):
-            raise ValueError("sets the state of what was not made")
+            raise _BrokenError("sets the state of what was not made")
         target.state = state
 
 
 def _paired(items: list[Any]) -> list[tuple[Any, Any]]:
     if len(items) % 2:
-        raise ValueError("a key without its value")
+        raise _BrokenError("a key without its value")
     return list(zip(items[::2], items[1::2], strict=True))

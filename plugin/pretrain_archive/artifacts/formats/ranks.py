@@ -74,8 +74,11 @@ def _file_problems(paths: list[str]) -> list[str]:
             problems.append(f"{_joined(folder, kind + middle + tail)} is missing: other ranks have theirs")
     folders = {folder for folder, _, tail in groups if tail == "_optim_states.pt"}
     with_model = {folder for folder, _, tail in groups if tail == "_model_states.pt"}
-    problems += [f"{_joined(folder, 'mp_rank_00_model_states.pt')} is missing" for folder in sorted(folders - with_model)]
-    return problems[:50]
+    without = sorted(folders - with_model)
+    return [
+        *problems,
+        *(f"{_joined(folder, 'mp_rank_00_model_states.pt')} is missing" for folder in without),
+    ][:50]
 
 
 def _gaps(ranks: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -18,7 +18,7 @@ from pretrain_archive.domain.identity import path_to_text
 __all__ = ["INDEX", "INDEX_SUFFIX", "local", "problems"]
 
 INDEX_SUFFIX = ".safetensors.index.json"
-INDEX = re.compile(r".+\.(?:safetensors|bin)\.index(?:\.[A-Za-z0-9_-]{1,32})?\.json|.+\.index\.[A-Za-z0-9_-]{1,32}\.json")
+INDEX = re.compile(r".+\.(?:safetensors|bin)\.index(?:\.[A-Za-z0-9_-]{1,32})?\.json")
 SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})\.(?:safetensors|bin)")
 
 
@@ -60,7 +60,9 @@ def _weight_map(reader: Reader, index: FileEntry) -> dict[str, set[str]]:
     by_shard: dict[str, set[str]] = {}
     for tensor, shard in mapping.items():
         if not isinstance(shard, str) or not shard or "/" in shard or "\\" in shard or shard in {".", ".."}:
-            raise CheckpointError(f"{index.path}: tensor {tensor!r} names {shard!r}, expected a file beside it.")
+            raise CheckpointError(
+                f"{index.path}: tensor {tensor!r} names {shard!r}, expected a file beside it."
+            )
         name = path_to_text(shard.encode("utf-8", "surrogatepass"))
         by_shard.setdefault(f"{below}/{name}" if below else name, set()).add(tensor)
     return by_shard

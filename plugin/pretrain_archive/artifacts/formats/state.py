@@ -36,7 +36,7 @@ def read_state(
             raw = strict_json.read_object(reader, files[TRAINER_STATE], constants=True)
             step, tokens = raw.get("global_step"), raw.get("num_input_tokens_seen")
             _whole(TRAINER_STATE, "global_step", step)
-            return {"step": step, "tokens": tokens if isinstance(tokens, int) and tokens > 0 else None}
+            return {"step": step, "tokens": tokens if _counted(tokens) else None}
     except CheckpointError as error:
         problems.append(error.message.rstrip("."))
     return {}
@@ -62,10 +62,15 @@ def model_facts(
 
 def _short(value: Any) -> bool:
     if isinstance(value, list):
-        return len(value) <= 10 and all(isinstance(each, str) and len(each) <= MOST_TEXT for each in value)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return False
-    return len(value) <= MOST_TEXT if isinstance(value, str) else 0 <= value < 1 << 53
+        return len(value) <= 10 and all(isinstance(each, str) and _short(each) for each in value)
+    if isinstance(value, str):
+        return len(value) <= MOST_TEXT and not any(0xD800 <= ord(char) <= 0xDFFF for char in value)
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53
+
+
+def _counted(tokens: Any) -> bool:
+    """A trainer that does not count tokens writes 0."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens < 1 << 53
 
 
 def _contract(raw: dict[str, Any], name: str) -> dict[str, Any]:
