@@ -18,12 +18,15 @@ from pretrain_archive.commands import (
     conclude,
     cost,
     drill,
+    incident,
     labels,
     launch,
     ledger,
     model,
     package,
+    platform,
     quality,
+    release,
     resubmit,
     retention,
     run,
@@ -59,8 +62,11 @@ for name, commands in (
     ("package", package.app),
     ("cost", cost.app),
     ("ledger", ledger.app),
+    ("release", release.app),
     ("retention", retention.app),
     ("drill", drill.app),
+    ("platform", platform.app),
+    ("incident", incident.app),
 ):
     app.add_typer(commands, name=name)
 command(app, "withdraw")(source.withdraw)
@@ -68,6 +74,7 @@ command(run.app, "timeline")(timeline.timeline)
 command(run.app, "diagnose")(timeline.diagnose)
 command(run.app, "change")(changes.change)
 command(run.app, "conclude")(conclude.conclude)
+command(run.app, "oncall")(incident.oncall)
 command(run.app, "resubmit")(resubmit.resubmit)
 
 
