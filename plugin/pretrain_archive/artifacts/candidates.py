@@ -14,6 +14,7 @@ from pretrain_archive.artifacts.candidate_account import candidate_account
 from pretrain_archive.artifacts.registration import current
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.evaluations import deciding
 from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
@@ -112,7 +113,7 @@ _Entry = tuple[CheckpointRegistered, EvaluationReported, float | None]
 def _evaluated(view: RunView) -> list[_Entry]:
     """Checkpoints with their newest evaluation and its acceptance value, by (attempt, step)."""
     metric, _ = _acceptance(view)
-    newest = {fact.checkpoint_id: fact for _, fact in view.all(EvaluationReported)}
+    newest = {fact.checkpoint_id: fact for _, fact in deciding(view)}
     return [
         (checkpoint, newest[key], _value(newest[key], metric))
         for key, checkpoint in current(view).items()

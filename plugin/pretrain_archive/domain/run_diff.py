@@ -109,6 +109,10 @@ def causes(view: RunView) -> dict[str, dict[str, Any]]:
     if view.opened is not None and view.opened.purpose is not None:
         purpose = view.opened.purpose
         found["metric"] = {"name": purpose.acceptance_metric, "direction": purpose.acceptance_direction}
+        for planned in declared.evaluations if declared else ():
+            for suite in planned.suites:
+                name = f"{planned.program}." if planned.program else ""
+                found["metric"][f"suite.{name}{suite.name}"] = f"version {suite.version}, {suite.digest}"
     return found
 
 

@@ -6,7 +6,9 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.chains import chain_of, told
 from pretrain_archive.domain.checklists.common import short
+from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.gates import Difference
+from pretrain_archive.domain.governance_service import service_fact
 from pretrain_archive.domain.reviews import cause_of, figures, last_end
 from pretrain_archive.domain.run_view import RunView
 
@@ -15,7 +17,8 @@ Facts = tuple[tuple[str, str], ...]
 COMPARED = (
     "objective", "training_type", "intended_use", "snapshot", "snapshot_digest", "processing", "split",
     "configuration_digest",
-    "code_digest", "environment_digest", "command", "evaluate_code_digest", "evaluate_command", "budget", "stop",
+    "code_digest", "environment_digest", "command", "evaluate_code_digest", "evaluate_command", "evaluations", "budget",
+    "stop",
     "checkpoints", "policy",
 )  # fmt: skip
 """Facts that are compared with the last approved run of the project."""
@@ -32,7 +35,7 @@ def _request(view: RunView) -> list[tuple[str, str]]:
             ("training_type", opened.purpose.training_type),
             ("intended_use", opened.purpose.intended_use),
         ]
-    return [*facts, ("policy", f"{opened.policy_name} {short(opened.policy_digest or '')}")]
+    return [*facts, *service_fact(view), ("policy", f"{opened.policy_name} {short(opened.policy_digest or '')}")]
 
 
 def _data(view: RunView) -> list[tuple[str, str]]:
@@ -102,7 +105,15 @@ def _evaluator(config: kinds.ConfigurationDeclared) -> list[tuple[str, str]]:
     return [
         ("evaluate_code_digest", config.evaluate_code_digest or ""),
         ("evaluate_command", " ".join(config.evaluate_command)),
+        *([("evaluations", "; ".join(map(_measured, config.evaluations)))] if config.evaluations else []),
     ]
+
+
+def _measured(planned: kinds.EvaluationPlanned) -> str:
+    """A program that will measure, with the suites that it is held to."""
+    suites = ", ".join(f"{suite.name}@{suite.version} {short(suite.digest)}" for suite in planned.suites)
+    own = f"{planned.program} {short(planned.code_digest or '')}" if planned.program else "evaluate_command"
+    return f"{own}: {suites or 'no suite'}"
 
 
 def _training(view: RunView) -> list[tuple[str, str]]:
@@ -137,7 +148,7 @@ def _review(view: RunView) -> list[tuple[str, str]]:
 
 def _result(view: RunView) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
-    chosen, judged = chosen_candidate(view), chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    chosen, judged = chosen_candidate(view), chosen_evaluation(view) or last_deciding(view)
     if chosen is not None:
         facts.append(("candidate", f"{chosen[1].candidate_id} {chosen[1].checkpoint_digest}"))
     if judged is not None:

@@ -17,6 +17,7 @@ from typing import Any
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id
@@ -202,7 +203,7 @@ def _choice(view: RunView) -> Iterator[Question]:
         found and found[0].record_id,
         found and f"{found[0].sequence:06d}-{found[0].kind}.json",
     )
-    report = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    report = chosen_evaluation(view) or last_deciding(view)
     metric = next((m for m in report[1].metrics if m.value is not None), None) if report else None
     yield _one(
         "result",

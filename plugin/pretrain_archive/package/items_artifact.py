@@ -6,6 +6,7 @@ from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
+from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
 from pretrain_archive.package.findings import changed, missing, verified
@@ -43,7 +44,7 @@ def candidate(view: RunView) -> Item:
 def evaluation(view: RunView) -> Item:
     """The evaluation: of a registered checkpoint, finite, with a baseline."""
     name, check = "artifact.evaluation", "metrics of the registered checkpoint, finite, beside a baseline"
-    found = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    found = chosen_evaluation(view) or last_deciding(view)
     if found is None:
         return missing(name, "artifact", view, role="acceptance", hint="Evaluate the candidate.")
     record, report = found
@@ -68,7 +69,7 @@ def evaluation(view: RunView) -> Item:
 def limits(view: RunView) -> Item:
     """What the model cannot do, as stated at the release."""
     found = view.last(kinds.ReleaseMade)
-    evaluation = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    evaluation = chosen_evaluation(view) or last_deciding(view)
     if found is None or not found[1].known_limits or evaluation is None:
         return missing(
             "artifact.limits",

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.exploration import TOLD, is_exploration
+from pretrain_archive.domain.governance_service import controlled_told
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.concluded import tell_conclusion
@@ -159,6 +161,8 @@ def _conditions(view: RunView) -> _Words:
     words = _Words("conditions", "Conditions", "条件")
     if is_exploration(view):
         words.say(*TOLD)
+    if (controlled := controlled_told(view)) is not None:
+        words.say(*controlled)
     declared, environment = view.last(kinds.ConfigurationDeclared), view.last(kinds.EnvironmentDeclared)
     if declared is None:
         words.missing("Configuration and budget", "配置与预算")
@@ -217,7 +221,7 @@ def _happened(view: RunView) -> _Words:
 def _why(view: RunView) -> _Words:
     words = _Words("why", "Why this one", "选择理由")
     named = chosen_candidate(view) or view.last(kinds.CandidateNamed)
-    report = chosen_evaluation(view) or view.last(kinds.EvaluationReported)
+    report = chosen_evaluation(view) or last_deciding(view)
     if named is None:
         words.missing("The choice of a checkpoint", "检查点的选择")
     else:

@@ -20,6 +20,7 @@ from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
 from pretrain_archive.ledger.port import Ledger, RunQuery
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.code import Code, read_code, resolve_command
+from pretrain_archive.services.evaluation_plans import declare
 from pretrain_archive.services.launch_inputs import environment_of, program_of, require_image
 
 
@@ -41,6 +42,7 @@ class _Plan:
     train: list[str]
     evaluator: Code
     evaluate: list[str]
+    evaluations: list[kinds.EvaluationPlanned]
     environment: kinds.EnvironmentDeclared
 
 
@@ -80,9 +82,11 @@ def _plan(values: Mapping[str, Any], host: Host) -> _Plan:
     train, code = program_of(policy.policy, request.train_command, field="train_command")
     evaluate = resolve_command(request.evaluate_command, field="evaluate_command")
     evaluator = read_code(evaluate)
+    own = kinds.EvaluationPlanned(command=evaluate, code_digest=evaluator.digest or None)
     environment = environment_of(policy.policy, train, code)
     return _Plan(
         request=request, policy=policy, code=code, train=train, evaluator=evaluator, evaluate=evaluate,
+        evaluations=declare(policy.policy, own),
         environment=environment,
     )  # fmt: skip
 
@@ -116,6 +120,7 @@ def _same(view: RunView, plan: _Plan, conf_digest: str, caller: Caller) -> bool:
         and opened.policy_digest == plan.policy.digest
         and config.code_digest == (plan.code.digest or None)
         and config.evaluate_code_digest == (plan.evaluator.digest or None)
+        and config.evaluations == plan.evaluations
         and env.environment_digest == plan.environment.environment_digest
     )
 
@@ -184,6 +189,7 @@ def _drafts(caller: Caller, opened: kinds.RunOpened, plan: _Plan, host: Host, ea
         evaluate_command=plan.evaluate,
         evaluate_code_digest=plan.evaluator.digest or None,
         evaluate_code_files={} if plan.evaluator.files == plan.code.files else plan.evaluator.files,
+        evaluations=plan.evaluations,
         base_model=plan.request.base_model,
         budget=plan.request.budget(policy),
         stop=plan.request.stop_conditions(),

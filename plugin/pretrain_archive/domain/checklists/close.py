@@ -7,6 +7,7 @@ from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluati
 from pretrain_archive.domain.checklists.common import item, last, names_snapshot, short, stated
 from pretrain_archive.domain.checklists.conclusion import conclusion
 from pretrain_archive.domain.checklists.release import RELEASE
+from pretrain_archive.domain.evaluations import last_failure, scope_text
 from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.human_checks import human_caveats, human_evaluation
 from pretrain_archive.domain.policy import Policy
@@ -78,6 +79,7 @@ def evaluation(view: RunView, policy: Policy) -> Item:
     Numbers that another program measured than the one in the prepare dossier are changed evidence.
     """
     record, report = chosen_evaluation(view) or (None, None)
+    failure = last_failure(view)
     config = view.latest(kinds.ConfigurationDeclared)
     signed = config.evaluate_code_digest if config else None
     other = report is not None and signed is not None and report.evaluator_digest != signed
@@ -87,6 +89,8 @@ def evaluation(view: RunView, policy: Policy) -> Item:
         found = f"on {report.data_set}: " + (
             "all rules passed" if report.passed else f"not passed: {', '.join(failed + report.flags)}"
         )
+        if scope := scope_text(report):
+            found += f"; {scope}"
         if other:
             found += f"; measured by {short(report.evaluator_digest or 'an unrecorded program')}"
     return item(
@@ -100,7 +104,9 @@ def evaluation(view: RunView, policy: Policy) -> Item:
         check="the rules fixed before launch hold on the recorded evaluation, measured by the signed program",
         owner=policy.people.acceptance,
         requirement="R123",
-        hint="Evaluate again, or choose continue or clean up.",
+        hint=f"The last try failed: {failure[1].detail}"
+        if failure
+        else "Evaluate again, or choose continue or clean up.",
     )
 
 

@@ -6,6 +6,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.checklists.common import Check, item, last, short, stated
 from pretrain_archive.domain.checklists.serving import release_serving
 from pretrain_archive.domain.checklists.sources import release_rights
+from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.exploration import REASON, is_exploration
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.run_view import RunView
@@ -55,7 +56,7 @@ def release_origin(view: RunView, policy: Policy) -> Item:
 
 def release_evaluation(view: RunView, policy: Policy) -> Item:
     """The evaluation report is stored with its digest (R113)."""
-    record, report = last(view, kinds.EvaluationReported)
+    record, report = last_deciding(view) or (None, None)
     return item(
         "release.evaluation",
         "artifact",

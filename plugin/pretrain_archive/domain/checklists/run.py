@@ -7,6 +7,7 @@ from pretrain_archive.domain.changes import changes_of, told, unexplained_drift
 from pretrain_archive.domain.checklists.common import item, last, short
 from pretrain_archive.domain.checklists.inspection import metrics_moving, resources_used
 from pretrain_archive.domain.checklists.recovery import RECOVERY
+from pretrain_archive.domain.evaluations import last_deciding, last_failure
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -172,28 +173,30 @@ def recoverable(view: RunView, policy: Policy) -> Item:
 
 def evaluated(view: RunView, policy: Policy) -> Item:
     """An evaluation with baselines exists for the run's checkpoint (R119)."""
-    record, report = last(view, kinds.EvaluationReported)
+    record, report = last_deciding(view) or (None, None)
+    failed = last_failure(view)
     found = ""
     if report is not None:
         shown = ", ".join(
             f"{m.name} {m.value:.4g}" if m.value is not None else f"{m.name} {m.not_finite}"
             for m in report.metrics
         )
-        found = f"{shown}; {len(report.baselines)} baseline(s)" + (
+        counted = sum(baseline.counted for baseline in report.baselines)
+        found = f"{shown}; {counted} baseline(s)" + (
             f"; flags: {', '.join(report.flags)}" if report.flags else ""
         )
     return item(
         "run.evaluated",
         "artifact",
-        evidence=(record,),
+        evidence=(record, failed[0] if failed else None),
         expected="metrics and baselines of one definition",
-        holds=None if report is None else bool(report.baselines) and not report.flags,
+        holds=None if report is None else any(b.counted for b in report.baselines) and not report.flags,
         found=found,
         check="the evaluation has samples, finite metrics and baselines of the same definition",
         blocking=False,
         owner=policy.people.model_owner,
         requirement="R119",
-        hint="Evaluate the checkpoint.",
+        hint=f"The last try failed: {failed[1].detail}" if failed else "Evaluate the checkpoint.",
     )
 
 
