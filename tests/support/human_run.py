@@ -94,12 +94,13 @@ def write_items(path: Path, items: Sequence[dict[str, Any]] = ITEMS) -> Path:
 
 
 def asking(
-    make_run: Any, mode: str = "single", *, conf: dict[str, Any] | None = None, **policy: str
-) -> AskedRun:
-    """A run past its run gate whose evaluation program wrote outputs."""
+    make_run: Any, mode: str = "single", *, conf: dict[str, Any] | None = None, stage: str = "evaluation",
+    **policy: str,
+) -> AskedRun:  # fmt: skip
+    """A run up to ``stage`` whose evaluation program wrote outputs; with a ``conf`` of the test's it wrote none."""
     run: AskedRun = make_run(policy=human_policy(mode, **policy), conf=CONF | (conf or {}))
-    run.until("run")
-    if not conf:
+    run.until(stage)
+    if conf is None:
         put_samples(run)
     return run
 

@@ -8,6 +8,6 @@ import tempfile
 # Airflow writes its configuration file where it is imported: never into a person's home.
 os.environ.setdefault("AIRFLOW_HOME", tempfile.mkdtemp(prefix="airflow-home-"))
 
-from tests.unit.gates.fixtures import house, ledger, sqlite_template, store
+from tests.unit.gates.fixtures import house, ledger, make_run, run, sqlite_template, store
 
-__all__ = ["house", "ledger", "sqlite_template", "store"]
+__all__ = ["house", "ledger", "make_run", "run", "sqlite_template", "store"]
