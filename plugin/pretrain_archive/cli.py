@@ -22,6 +22,7 @@ from pretrain_archive.commands import (
     labels,
     launch,
     ledger,
+    lineage,
     model,
     package,
     platform,
@@ -72,6 +73,8 @@ for name, commands in (
 command(app, "withdraw")(source.withdraw)
 command(run.app, "timeline")(timeline.timeline)
 command(run.app, "diagnose")(timeline.diagnose)
+command(run.app, "lineage")(lineage.lineage)
+command(run.app, "attempts")(lineage.attempts)
 command(run.app, "change")(changes.change)
 command(run.app, "conclude")(conclude.conclude)
 command(run.app, "oncall")(incident.oncall)

@@ -63,6 +63,7 @@ def run(  # noqa: PLR0917 (options of a command line, each given by name)
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.services.drilling import Plan, drill  # noqa: PLC0415
     from pretrain_archive.services.launch_bench import Bench  # noqa: PLC0415
+    from pretrain_archive.services.platform_boundaries import boundaries  # noqa: PLC0415
     from pretrain_archive.services.wiring import policy, runs_folder  # noqa: PLC0415
 
     plan = Plan(
@@ -70,9 +71,13 @@ def run(  # noqa: PLR0917 (options of a command line, each given by name)
         at_step=at_step, steps=steps, patience=patience,
     )  # fmt: skip
     bench = Bench(store=services.open_store(), policies=policy, runs_folder=runs_folder())
-    run_uid, filed = drill(services.open_ledger(), _caller(), bench, plan)
+    ledger = services.open_ledger()
+    run_uid, filed = drill(ledger, _caller(), bench, plan)
+    confirmed = [item.to_dict() for item in boundaries(ledger, policy(project).policy)]
     lines = [f"{verdict_text(c['verdict'])}  {c['name']}: {plain(c['found'])}" for c in filed.checks]
+    lines += [f"{verdict_text(i['verdict'])}  {i['id']}: {plain(i['found'] or i['hint'])}" for i in confirmed]
     lines.append(f"run {run_uid}: the drill {'passed' if filed.passed else 'found a gap'}")
     answer(
-        {"run_uid": run_uid, **filed.to_json()}, lines, as_json=as_json, code=OK if filed.passed else FINDING
-    )
+        {"run_uid": run_uid, **filed.to_json(), "boundaries": confirmed}, lines, as_json=as_json,
+        code=OK if filed.passed else FINDING,
+    )  # fmt: skip

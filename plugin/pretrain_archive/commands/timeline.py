@@ -47,6 +47,9 @@ def diagnose(run: RunName, as_json: Json = False) -> None:
     ]
     for hint in document["hints"]:
         lines += [f"- {plain(hint['text'])}", *(f"    evidence {record}" for record in hint["records"][:5])]
+    lines += [
+        f"{'!' if one['state'] != 'valid' else ' '} {plain(one['told']['en'])}" for one in document["support"]
+    ]
     if not document["hints"]:
         lines.append("no hint: nothing that was recorded stands out")
     wrong = bool(document["hints"]) or any(look["holds"] is False for look in document["inspection"])

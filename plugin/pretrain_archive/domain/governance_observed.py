@@ -85,25 +85,26 @@ def _of_members(view: RunView, found: list[Seen]) -> Iterator[Seen]:
 def value_at(document: Any, path: str) -> str | None:
     """The scalar at a dotted path as text; None where there is none."""
     if not path:
-        if document is None or isinstance(document, Mapping | list):
-            return None
-        if isinstance(document, bool):
-            return str(document).lower()
-        # The ledger's canonical JSON writes 10.0 as 10: a value is the same before and after it was recorded.
-        whole = isinstance(document, float) and document.is_integer()
-        return str(int(document) if whole else document)
+        return _scalar(document)
     if isinstance(document, list):
         head, _, rest = path.partition(".")
         inside = head.isdecimal() and int(head) < len(document)
         return value_at(document[int(head)], rest) if inside else None
-    if not isinstance(document, Mapping):
-        return None
-    parts = path.split(".")
+    parts = path.split(".") if isinstance(document, Mapping) else []
     for length in range(len(parts), 0, -1):  # the longest key first: a key may hold dots
         key = ".".join(parts[:length])
         if key in document:
             return value_at(document[key], ".".join(parts[length:]))
     return None
+
+
+def _scalar(value: Any) -> str | None:
+    """A scalar as text. The ledger's canonical JSON writes 10.0 as 10, so both are said alike."""
+    if value is None or isinstance(value, Mapping | list):
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def same_value(where: str, left: str, right: str) -> bool:

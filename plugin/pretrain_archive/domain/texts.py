@@ -127,6 +127,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "training_type": ("Training type", "训练类型"),
     "intended_use": ("Intended use", "用途"),
     "submitter": ("Triggering user", "触发用户名称"),
+    "service": ("How it is run", "运行方式"),
     "snapshot": ("Data snapshot", "数据快照"),
     "snapshot_digest": ("Snapshot digest", "快照摘要"),
     "processing": ("Processing", "数据处理"),

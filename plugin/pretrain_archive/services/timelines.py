@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Any
 
 from pretrain_archive.domain.cost import account
 from pretrain_archive.domain.diagnosis import diagnose
 from pretrain_archive.domain.diagnosis_inspection import inspection
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.governance_support import recorded_platform, supports
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.timeline import LANES, Entry, timeline
 
@@ -22,10 +24,11 @@ def timeline_of(view: RunView, lanes: Collection[str]) -> list[Entry]:
 
 
 def diagnosis_of(view: RunView) -> dict[str, Any]:
-    """The inspection in its fixed order and all hints, as plain JSON."""
-    found = account(view)
+    """The inspection in its fixed order, all hints, and who supports what (what has ended first), as plain JSON."""
+    found, today = account(view), datetime.now(UTC).date()
     return {
         "run_uid": view.run_uid,
         "inspection": [look.to_dict() for look in inspection(view, found)],
         "hints": [hint.to_dict() for hint in diagnose(view, found)],
+        "support": [one.to_dict() for one in supports(recorded_platform(view), today)],
     }
