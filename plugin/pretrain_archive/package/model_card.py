@@ -22,6 +22,7 @@ FILES = {"README.md": ENGLISH, "README.zh-CN.md": CHINESE}
 
 UNRECORDED: Words = ("*unrecorded*", "*未记录*")
 COLON: Words = (": ", "：")
+PARENTHESES: tuple[Words, Words] = ((" (", ")"), ("（", "）"))
 REST: Words = ("What is unrecorded", "未记录的内容")
 WHOLE: Words = ("Nothing that this card asks for.", "本卡片所列内容均有记录。")
 MADE: Words = (
@@ -87,7 +88,8 @@ def _body(made: ReleaseMade, chapters: Sequence[Section], language: int) -> str:
 def _row(entry: Row, language: int) -> str:
     label = f"- **{entry.label[language]}**{COLON[language]}"
     if entry.value is None or not entry.known:
-        return f"{label}{UNRECORDED[language]} ({escape(entry.gap[language])})"
+        opened, closed = PARENTHESES[language]
+        return f"{label}{UNRECORDED[language]}{opened}{escape(entry.gap[language])}{closed}"
     if entry.code and isinstance(entry.value, str):
         return f"{label}`{clean(entry.value).replace('`', chr(39))}`"
     return label + say(entry.value, language)

@@ -30,7 +30,7 @@ def metadata(view: RunView, record: Record, made: kinds.ReleaseMade) -> str:
     own: dict[str, Any] = {
         "pretrain_archive": {
             "release": made.release_id,
-            "version": made.version,
+            "version": clean(made.version),
             "released_at": record.recorded_at,
             "run": view.run_uid,
             "checkpoint_digest": made.checkpoint_digest,
@@ -39,7 +39,7 @@ def metadata(view: RunView, record: Record, made: kinds.ReleaseMade) -> str:
     data = ModelCardData(
         base_model=base if base and HUB_ID.match(base) else None,
         language=_languages(view) or None,
-        model_name=made.name,
+        model_name=clean(made.name),
         tags=["pretrain-archive"],
         eval_results=results or None,
         **own,
