@@ -24,11 +24,14 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.package.openlineage import lineage_lines
+from pretrain_archive.package.tries import attempts_of, tries_of
 from pretrain_archive.storage.port import ObjectStore
 
 COPY_LIMIT = 4 << 20
 """Bytes: a larger object is referenced, not copied."""
 BLOCK = 1 << 20
+ATTEMPTS_FORMAT = "pretrain-archive/attempts/1"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -235,6 +238,12 @@ def _derived(view: RunView) -> Iterator[Part]:
     yield Part(path="evidence/timeline.json", data=pretty({"events": timeline(view)}))
     yield Part(path="evidence/cost.json", data=pretty(cost.document(cost.account(view))))
     yield Part(path="evidence/metrics.csv", data=metrics_csv(view))
+    yield Part(path="evidence/lineage.jsonl", data=lineage_lines(view, closing=True))
+    tried = {
+        "attempts": [row.to_dict() for row in attempts_of(view)],
+        "tries": [t.to_dict() for t in tries_of(view)],
+    }
+    yield Part(path="evidence/attempts.json", data=pretty({"format": ATTEMPTS_FORMAT, **tried}))
 
 
 def pretty(value: Any) -> bytes:
