@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pretrain_archive.commands.output import plain
+
 if TYPE_CHECKING:
     from pretrain_archive.domain.run_view import RunView
     from pretrain_archive.ledger.port import Ledger
@@ -22,3 +24,10 @@ def governed(ledger: Ledger, view: RunView) -> dict[str, Any]:
         except ValueError:
             service = {"label": "unrecorded", "because": "the recorded policy cannot be read"}
     return {"service": service, "conclusion": conclusion_document(view)}
+
+
+def governed_lines(document: dict[str, Any]) -> list[str]:
+    """The same as lines for a terminal."""
+    service, conclusion = document["service"], document["conclusion"]
+    told = plain(conclusion["told"]["en"]) if conclusion else "no conclusion recorded"
+    return [f"service {service['label'].replace('_', ' ')} ({plain(service['because'])})", told]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pretrain_archive.commands.model_of_run import model_lines, model_of
-from pretrain_archive.commands.governed import governed
+from pretrain_archive.commands.governed import governed, governed_lines
 from pretrain_archive.commands.output import (
     FINDING,
     OK,
@@ -109,12 +109,8 @@ def show(run: RunName, as_json: Json = False) -> None:
         f"{view.run_uid}  {view.state}  {verdict_text(document['verdict'])}",
         plain((document["purpose"] or {}).get("objective", "purpose unrecorded")),
         f"submitted by {plain(document['submitter'] or 'nobody')}, project {plain(document['project'])}",
-        f"scope {document['scope']}, service {document['service']['label']} ({plain(document['service']['because'])})",
-        *(
-            [plain(document["conclusion"]["told"]["en"])]
-            if document["conclusion"]
-            else ["no conclusion recorded"]
-        ),
+        f"scope {document['scope']}",
+        *governed_lines(document),
         f"Airflow run {plain(document['dag_run_id'])} of {plain(document['dag_id'])}",
         "",
     ]
