@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pretrain_archive.commands.model_of_run import model_lines, model_of
 from pretrain_archive.commands.governed import governed, governed_lines
+from pretrain_archive.commands.model_of_run import model_lines, model_of
 from pretrain_archive.commands.output import (
     FINDING,
     OK,

@@ -72,7 +72,7 @@ def since(before: Mapping[str, str] | None, now: Mapping[str, str], heading: str
 
 def symptoms(view: RunView) -> list[str]:
     """What is seen of a run, worst first: keys of :data:`SYMPTOMS`."""
-    found = []
+    found: list[str] = []
     ended = view.latest(kinds.AttemptEnded)
     running = view.attempts > (ended.attempt if ended else 0)
     if ended is not None and ended.state != "completed" and not running:

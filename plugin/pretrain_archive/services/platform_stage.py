@@ -52,7 +52,7 @@ def stage_items(ledger: Ledger, policy: Policy, grounds: Grounds) -> list[Item]:
 def _drills(ledger: Ledger, projects: set[str]) -> Iterator[tuple[Record, kinds.DrillFiled]]:
     """Drills that were filed in runs of the projects, oldest first."""
     for record in ledger.records(kinds=["drill.filed"]):
-        [opened] = list(ledger.records(streams=[record.stream], kinds=["run.opened"], limit=1)) or [None]
+        opened = next(iter(ledger.records(streams=[record.stream], kinds=["run.opened"], limit=1)), None)
         if opened is not None and opened.payload.get("project") in projects:
             yield record, kinds.read_payload(record, kinds.DrillFiled)
 

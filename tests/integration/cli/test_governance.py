@@ -92,8 +92,8 @@ def test_an_incident_and_what_was_made_of_it(home: Callable[[], Home], tmp_path:
     runbook = tmp_path / "docs" / "runbook.md"
     runbook.write_text("## First look\nx\n")
     words = ("--severity", "major", "--title", "node lost", "--impact", "an hour")
-    words += ("--attempt", f"{made.run_uid}#1", "--root", str(tmp_path), "--json")
-    opened = good(made.ask("incident", "open", *words))
+    touched = ("--attempt", f"{made.run_uid}#1", "--root", str(tmp_path), "--json")
+    opened = good(made.ask("incident", "open", *words, *touched))
     incident = str(opened["incident_id"])
     closing = ("incident", "close", incident, "--learnt", "watch the link", "--root", str(tmp_path))
     assert 4 == made.ask(*closing).code
@@ -155,8 +155,8 @@ def test_a_conclusion_and_the_evidence_for_on_call(home: Callable[[], Home]) -> 
     assert [False, True] == [bool(one["told"]) for one in both]
     oncall = ("run", "oncall", OTHER_RUN, "--root", str(ROOT), "--json")
     assert ["nothing"] == [one["symptom"] for one in good(made.ask(*oncall))["read"]]
-    words = ("--severity", "minor", "--title", "slow", "--impact", "an hour", "--run", OTHER_RUN)
-    good(made.ask("incident", "open", *words, "--root", str(ROOT), "--json"))
+    report = ("--severity", "minor", "--title", "slow", "--impact", "an hour", "--run", OTHER_RUN)
+    good(made.ask("incident", "open", *report, "--root", str(ROOT), "--json"))
     told = made.ask(*oncall)
     assert (1, ["incident"]) == (told.code, [one["symptom"] for one in told.document["read"]])
     assert (
