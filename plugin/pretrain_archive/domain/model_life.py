@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.identity import format_time, parse_time
-from pretrain_archive.domain.kinds import LifeFact, ReleaseMade, read_payload
+from pretrain_archive.domain.kinds import ReleaseMade, read_payload
+from pretrain_archive.domain.kinds.model_life import LifeFact
 from pretrain_archive.domain.records import Record
 
 State = Literal["released", "delivered", "taken_down", "retired"]

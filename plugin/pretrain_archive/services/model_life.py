@@ -15,7 +15,8 @@ from typing import Any
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import AlreadyRecordedError, InputError
 from pretrain_archive.domain.identity import Ref, format_time, new_id, parse_time, utc_now
-from pretrain_archive.domain.kinds import LifeFact, ReleaseMade, read_payload
+from pretrain_archive.domain.kinds import ReleaseMade, read_payload
+from pretrain_archive.domain.kinds.model_life import LifeFact
 from pretrain_archive.domain.model_life import LIFE, Life, facts_of
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView

@@ -111,7 +111,13 @@ def test_state_needs_only_its_kinds(run):
         write()
 
 
-ASKED_BY_POLICY = {"prepare.label_review", "release.scope", "run.data_path"}
+ASKED_BY_POLICY = {
+    "prepare.label_review",
+    "close.human_evaluation",
+    "close.human_caveats",
+    "release.scope",
+    "run.data_path",
+}
 """Items that only a policy brings which asks for them, or a run of several workers."""
 
 

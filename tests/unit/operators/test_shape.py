@@ -16,6 +16,7 @@ NAMES = sorted(pretrain_archive_operators.__all__)
 FOLDER = Path(pretrain_archive_operators.__file__).parent
 NEEDED = {
     "GateApprovalOperator": {"run_uid": "run_x", "gate": "run"},
+    "HumanReviewOperator": {"run_uid": "run_x", "page": 1},
     "LabelReviewOperator": {"run_uid": "run_x", "page": 1},
     "OpenRunOperator": {},
     "RecoveryDrillOperator": {
@@ -39,6 +40,7 @@ TEMPLATED = {
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
     "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
+    "HumanReviewOperator": ("run_uid", "page"),
     "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
     "UnfollowedJobsOperator": (),
     "SnapshotPartOperator": ("run_uid", "plan", "part"), "SnapshotMergeOperator": ("run_uid", "plan"),

@@ -51,6 +51,18 @@ def record(kind: str, **payload: Any) -> Record:
             "24 个答复，一致率 95.8%",
             id="a review",
         ),
+        pytest.param(
+            "human_evaluation.reported",
+            {"scored": 7, "flags": ["agreement_below: 0.2, at least 0.5 is wanted"]},
+            "7 items scored: reviewers agree too little",
+            "7 项已评分：评审人一致性不足",
+            id="outputs read by persons",
+        ),
+        pytest.param(
+            "human_evaluation.reported", {"scored": 7, "flags": []}, "7 items scored, nothing speaks against it",
+            "7 项已评分，无异议", id="outputs without an objection",
+        ),
+        pytest.param("human_evaluation.sampled", {"items": [{}]}, "1 items", "1 项", id="outputs sampled"),
         pytest.param("quality.reported", {"passed": False}, "not passed", "未通过", id="quality"),
         pytest.param("snapshot.created", {"name": "a", "version": 3}, "a@3", "a@3", id="a snapshot"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.support.human_run import human_policy
 from tests.unit.web.gated_run import demo_policy
 
 from pretrain_archive import web
@@ -69,6 +70,7 @@ def test_every_item_has_a_chinese_check_and_hint() -> None:
     asking = Labels(review=LabelReview())
     view, policy = RunView.of("run_x", []), demo_policy().policy
     policy = policy.model_copy(update={"data": policy.data.model_copy(update={"labels": asking})})
+    policy = policy.model_copy(update={"human_evaluation": human_policy().policy.human_evaluation})
     items = [item for gate in ALL_GATES for item in checklist(gate, view, policy)]
     items += prepare_items(view, SimpleNamespace(decision=None, approved=False, stale=()), policy)
     items += [item for item in evidence_items(view) if not item.id.startswith("track.")]

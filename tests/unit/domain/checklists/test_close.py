@@ -165,7 +165,7 @@ def test_release_items_that_registering_needs(whole):
     """What registering needs are release items, all but the registry itself."""
     names = {item.id for item in checklist("close", whole.view, whole.policy) if item.requirement == "R113"}
 
-    sometimes = {"release.scope", "release.serving"}  # asked of explorations, and of models that are to serve
+    sometimes = {"release.scope", "release.serving", "close.human_evaluation"}  # asked of explorations, and of models that are to serve
     assert names - {"release.registry"} == RELEASE_REQUIRED - sometimes
 
 
@@ -175,7 +175,7 @@ def test_an_exploration_releases_nothing(whole):
     asked = {item.id: item.verdict for item in checklist("close", explored(whole.view), whole.policy)}
 
     assert CHANGED == asked["release.scope"]
-    assert RELEASE_REQUIRED - {"release.serving"} <= asked.keys()
+    assert RELEASE_REQUIRED - {"release.serving", "close.human_evaluation"} <= asked.keys()
 
 
 @pytest.mark.requirement("R142")
