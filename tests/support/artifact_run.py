@@ -98,13 +98,13 @@ class Run:
         )
         return self.ledger.append([draft])[0]
 
-    def open(self, *, derived_from: str | None = None) -> Run:
+    def open(self, *, derived_from: str | None = None, use: str = "research") -> Run:
         """The run begins."""
         purpose = kinds.Purpose(
             training_type="pre-training",
             objective="learn",
             origin_class="open",
-            intended_use="research",
+            intended_use=use,
             acceptance_metric="loss",
             acceptance_limit=2.0,
         )

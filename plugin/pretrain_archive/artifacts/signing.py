@@ -27,6 +27,8 @@ LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
 """Names at the top of a folder that model-signing never looks at."""
 MAX_BUNDLE = 256 << 20
 """Bytes: a bundle over a million files stays below this."""
+MOST_TOLD = 500
+"""Characters of a fault: a list of a thousand files helps nobody."""
 OPTION = "[pretrain_archive] model_signing_key"
 EXTRA = "Install pretrain-archive[sign]."
 
@@ -94,7 +96,7 @@ def signature_fault(
         try:
             config.use_elliptic_key_verifier(public_key=key).verify(Path(scratch), stored)
         except Exception as error:  # noqa: BLE001 - a bundle is foreign: of many kinds, and all of them mean "no"
-            return str(error).replace(scratch, "…") or type(error).__name__
+            return str(error).replace(scratch, "…")[:MOST_TOLD] or type(error).__name__
     return ""
 
 
