@@ -129,7 +129,6 @@ from pretrain_archive.domain.kinds.labels import (
 from pretrain_archive.domain.kinds.model_life import (
     AdjustmentMade,
     FeedbackReceived,
-    LifeFact,
     ModelDelivered,
     ModelRetired,
     ModelTakenDown,
@@ -235,7 +234,6 @@ __all__ = [
     "LabelsSampled",
     "LaunchIntended",
     "LedgerRecovered",
-    "LifeFact",
     "MemberObserved",
     "MetricPoint",
     "MetricResult",
