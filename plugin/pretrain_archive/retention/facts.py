@@ -33,7 +33,8 @@ class Facts:
 
     ``checkpoints`` and ``tombstones`` are by reference; a checkpoint of which parts went is in ``checkpoints`` with its
     ``gone_parts``. ``users`` maps a reference to what has an edge to it and the stream that says so. ``measured`` maps
-    an evaluation to the live candidate or release that it decided. ``held`` maps a name to its holds.
+    an evaluation to the live candidate or release that it decided. ``held`` maps a name to its holds. Of a checkpoint
+    that is not in ``special`` nothing is known but its registration and its run.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class Facts:
         self.released: dict[str, str] = {}
         self.exported: dict[str, str] = {}
         self.measured: dict[str, str] = {}
+        self.special: set[str] = set()
         self.evaluated: set[str] = set()
         self.classified: set[str] = set()
         self.leases: dict[str, dict[str, str]] = {}
@@ -72,8 +74,7 @@ class Facts:
         """One more record, as :meth:`~pretrain_archive.domain.records.Record.body` gives it."""
         kind, payload = body["kind"], body["payload"]
         self.position = max(self.position, position)
-        if body["recorded_at"] > self.newest:
-            self.newest = body["recorded_at"]
+        self.newest = max(self.newest, body["recorded_at"])
         special = self._take.get(kind)
         if special is not None:
             special(position, body, payload)
@@ -82,6 +83,7 @@ class Facts:
 
     def link(self, subject: str, object_: str, stream: str) -> None:
         """One more edge that ends at a checkpoint."""
+        self.special.add(object_)
         users = self.users.get(object_)
         if users is None:
             self.users[object_] = {(subject, stream)}
@@ -95,6 +97,13 @@ class Facts:
     def live_refs(self) -> Iterator[str]:
         """Every registered checkpoint without a tombstone over its whole."""
         return (ref for ref in self.checkpoints if ref not in self.tombstones)
+
+    def is_quiet(self, uid: str) -> bool:
+        """Whether nothing about a run needs its checkpoints, and nothing in general that names them otherwise."""
+        run = self.run(uid)
+        if not run.closed or not run.opened or run.jobs or run.attempts or self._named or self.held or self._asked:
+            return False
+        return not any(self.open_children(uid))
 
     def replaced_by(self, ref: str) -> str | None:
         """The later checkpoint at the same location, or None."""
@@ -111,7 +120,7 @@ class Facts:
         return [name + self.exported.get(name, "") for name in found]
 
     def effective_class(self, ref: str) -> str:
-        """The highest of release, candidate, evaluation and its own class; a late classification counts as it stands."""
+        """The highest of release, candidate, evaluation and its own class; a late classification is not raised."""
         subject = self.checkpoints[ref]
         names = self.of_checkpoint.get(ref.partition(":")[2], ())
         if any(name in self.released for name in names):
@@ -178,8 +187,11 @@ class Facts:
             self._asked[uid] = frozenset(_mentions(payload))
         elif kind == "gate.decision":
             asked = self._asked.pop(uid, frozenset())
-            if payload["gate"] == "close" and payload["decision"] == "approve" and payload.get("outcome") == "register":
+            if _registers(payload):
                 self.approved.update((name, run.decisions[-1][0]) for name in asked)
+                self.special.update(f"checkpoint:{name}" for name in asked)
+        elif kind == "gate.expired":
+            self._asked.pop(uid, None)
         elif kind == "attempt.started":
             self._name(payload.get("resume_from"), uid)
         elif kind == "run.opened" and run.derived_from:
@@ -205,6 +217,7 @@ class Facts:
 
     def _change(self, checkpoint_id: str, **changes: Any) -> None:
         ref = f"checkpoint:{checkpoint_id}"
+        self.special.add(ref)
         if ref in self.checkpoints:
             self.checkpoints[ref] = replace(self.checkpoints[ref], **changes)
 
@@ -239,6 +252,7 @@ class Facts:
             "kept": bool(payload["kept"]), "run": body["stream"],
         }  # fmt: skip
         self.of_checkpoint.setdefault(payload["checkpoint_id"], set()).add(name)
+        self.special.add("checkpoint:" + payload["checkpoint_id"])
         measured = f"evaluation:{payload['evaluation_id']}"
         if payload["kept"]:
             self.measured[measured] = f"candidate:{name}"
@@ -282,6 +296,10 @@ class Facts:
         del position, body
         for holds in self.held.values():
             holds.pop(payload["hold_id"], None)
+
+
+def _registers(payload: Body) -> bool:
+    return payload["gate"] == "close" and payload["decision"] == "approve" and payload.get("outcome") == "register"
 
 
 def _mentions(value: object) -> Iterator[str]:

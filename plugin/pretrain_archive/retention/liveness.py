@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 
-from pretrain_archive.domain.identity import format_time
+from pretrain_archive.domain.identity import format_time, utc_now
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention.facts import KINDS, Facts
 from pretrain_archive.retention.subjects import Kept
@@ -19,6 +19,7 @@ from pretrain_archive.retention.subjects import Kept
 NEUTRAL = frozenset({"evaluation", "candidate", "release", "package", "decision", "tombstone", "person"})
 """Types that rest on a checkpoint without needing its bytes; kept candidates and releases are seen by payload."""
 
+_NO_LEASES: Mapping[str, str] = {}
 _READS = 8
 """Reads until nothing new came in between; a log that grows faster than it is read is judged as of the last."""
 
@@ -49,9 +50,9 @@ class Liveness:
             if newest < 0 or self.facts.position == before:
                 return
 
-    def keepers(self, ref: str, now: datetime | None = None) -> list[Kept]:
-        """Every reason to keep a checkpoint; a reference that is unknown gives none."""
-        return list(_keepers(self.facts, ref, format_time(now or datetime.now(UTC))))
+    def keepers(self, ref: str, now: str = "") -> list[Kept]:
+        """Every reason to keep a checkpoint at ``now`` (as ``identity.format_time`` writes it; empty is the present)."""
+        return list(_keepers(self.facts, ref, now or utc_now()))
 
     def keepers_of_other(self, ref: str, run_uid: str) -> list[Kept]:
         """Every reason to keep something that is no checkpoint: ``ref`` may be named in edges or holds."""
@@ -75,7 +76,7 @@ def still_free(ledger: Ledger, refs: Collection[str], *, now: datetime | None = 
 
 def busy(liveness: Liveness, refs: Collection[str], *, now: datetime | None = None) -> Mapping[str, str]:
     """:func:`still_free` for a liveness that was just refreshed."""
-    facts, found = liveness.facts, dict[str, str]()
+    facts, found, moment = liveness.facts, dict[str, str](), format_time(now or datetime.now(UTC))
     for ref in refs:
         if not ref.startswith("checkpoint:"):
             kept = liveness.keepers_of_other(ref, "")
@@ -86,7 +87,7 @@ def busy(liveness: Liveness, refs: Collection[str], *, now: datetime | None = No
             found[ref] = "no record names it"
             continue
         else:
-            kept = liveness.keepers(ref, now)
+            kept = liveness.keepers(ref, moment)
             if (holder := facts.replaced_by(ref)) is not None:
                 kept.append(Kept(reason=f"its location now holds {holder}", by=holder))
         if kept:
@@ -98,27 +99,29 @@ def _keepers(facts: Facts, ref: str, now: str) -> Iterator[Kept]:
     subject = facts.checkpoints.get(ref)
     if subject is None:
         return
-    uid = subject.run_uid
+    uid, name = subject.run_uid, ref[len("checkpoint:") :]
     run = facts.run(uid)
     if not run.closed:
         yield Kept(reason=f"its run is {run.state}, not closed", by=f"run:{uid}")
     elif run.jobs or run.attempts:
         yield Kept(reason="a job of its run has no end on record", by=f"run:{uid}")
-    selected = facts.selected(ref)
-    if selected:
+    if name in facts.of_checkpoint and (selected := facts.selected(ref)):
         yield Kept(reason=f"source of {', '.join(selected)}", by=selected[0])
-    users = sorted({*_users(facts, ref, uid), *facts.named_by(ref, uid), *facts.open_children(uid)})
+    users = {*facts.open_children(uid), *facts.named_by(ref, uid)}
+    if ref in facts.users:
+        users.update(_users(facts, ref, uid))
     if users:
-        yield Kept(reason=f"used by {', '.join(users)}", by=users[0])
-    name = ref.partition(":")[2]
-    for lease, until in facts.leases.get(name, {}).items():
+        found = sorted(users)
+        yield Kept(reason=f"used by {', '.join(found)}", by=found[0])
+    for lease, until in facts.leases.get(name, _NO_LEASES).items():
         if until > now:
             yield Kept(reason=f"an evaluation reads it until {until}", by=f"evaluation try:{lease}")
     if (asker := facts.asked_by(ref)) is not None and asker != uid:
         yield Kept(reason=f"an open gate of {asker} asks about it", by=f"run:{asker}")
     if (decision := facts.approved.get(name)) is not None:
         yield Kept(reason="approved at the close gate", by=decision)
-    yield from _held(facts, (ref, name, f"run:{uid}", uid, f"project:{run.project}"))
+    if facts.held:
+        yield from _held(facts, (ref, name, f"run:{uid}", uid, f"project:{run.project}"))
 
 
 def _held(facts: Facts, names: Collection[str]) -> Iterator[Kept]:

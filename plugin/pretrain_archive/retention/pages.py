@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pretrain_archive.domain.errors import StorageError
@@ -27,6 +28,7 @@ _SHARED = (
     "parts", "falls",
 )  # fmt: skip
 _OWN = ("id", "bytes", "step", "digest", "location")
+_shared, _own = itemgetter(*_SHARED[:-2]), itemgetter(*_OWN)
 Item = Mapping[str, Any]
 
 
@@ -96,25 +98,24 @@ def _get(store: ObjectStore, digest: str) -> dict[str, Any]:
 
 
 def _encode(items: Sequence[Item]) -> bytes:
-    texts: dict[Any, int] = {}
+    sharing: dict[tuple[Any, ...], int] = {}
     rows = []
     for item in items:
-        shared = []
-        for name in _SHARED:
-            value = item.get(name)
-            key = tuple(value) if type(value) is list else value
-            place = texts.get(key)
-            if place is None:
-                place = texts[key] = len(texts)
-            shared.append(place)
-        rows.append([*shared, *[item[name] for name in _OWN]])
-    body = {"format": FORMAT, "names": [*_SHARED, *_OWN], "texts": list(texts), "rows": rows}
+        parts, falls = item.get("parts"), item.get("falls")
+        key = (*_shared(item), tuple(parts) if parts else None, tuple(falls) if falls else None)
+        place = sharing.get(key)
+        if place is None:
+            place = sharing[key] = len(sharing)
+        rows.append((place, *_own(item)))
+    body = {"format": FORMAT, "names": [*_SHARED, *_OWN], "shared": list(sharing), "rows": rows}
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _decode(page: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    texts, count = page["texts"], len(_SHARED)
-    for row in page["rows"]:
-        item = {name: texts[place] for name, place in zip(_SHARED, row[:count], strict=True)}
-        item |= dict(zip(_OWN, row[count:], strict=True))
-        yield {name: value for name, value in item.items() if value is not None or name == "policy_digest"}
+    shared = [dict(zip(_SHARED, values, strict=True)) for values in page["shared"]]
+    for each in shared:
+        for name in ("parts", "falls"):
+            if each[name] is None:
+                del each[name]
+    for place, *own in page["rows"]:
+        yield shared[place] | dict(zip(_OWN, own, strict=True))

@@ -19,6 +19,11 @@ from pretrain_archive.retention.subjects import Kept, Subject
 Action = Literal["delete", "delete_parts", "keep", "blocked"]
 GOING = ("delete", "delete_parts")
 """The actions of a plan that take bytes away."""
+_NEEDED = frozenset({"live", "hold", "order", "replaced", "state", "rule"})
+"""Reasons to keep that no rule outweighs."""
+_RECORDLESS = frozenset({"temporary", "cache", "leftover", "log"})
+_OVER = frozenset({"closed"})
+_OVER_FOR_GOOD_OR_BAD = frozenset({"closed", "failed", "none"})
 
 __all__ = ["GOING", "Action", "Subject", "decide", "decide_run", "decisions"]
 
@@ -101,6 +106,7 @@ class _Judged:
 
     def __init__(self, retention: Retention, subjects: Sequence[Subject], now: datetime) -> None:
         self.holds = frozenset(retention.legal_hold)
+        self.words: dict[tuple[str, str, str, bool], str] = {}
         self.rules: list[tuple[RetentionRule, frozenset[str] | None, Answers, str]] = []
         for rule in retention.all_rules():
             about = [s for s in subjects if rule.is_about(s.kind, s.artifact_class, s.purpose)]
@@ -132,19 +138,23 @@ class _Judged:
                 going = (rule, words)
         if not asked and going is None and not any(entry.code == "rule" for entry in kept):
             kept.append(Kept(reason=f"no rule is about class {subject.artifact_class}", by="policy", code="no_rule"))
-        return _conclude(subject, kept, going)
+        if going is None or any(entry.code in _NEEDED for entry in kept):
+            reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
+            return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
+        return _let_go(subject, kept, going[0], self._reason(subject, *going))
+
+    def _reason(self, subject: Subject, rule: RetentionRule, words: str) -> str:
+        """One text for all that go alike: a plan has many."""
+        key = (rule.name, subject.artifact_class, subject.run_state, subject.missing)
+        if key not in self.words:
+            gone = "; its bytes are already missing" if subject.missing else ""
+            state = "" if subject.run_state == "none" else f"{subject.run_state} run; "
+            self.words[key] = f"{state}{subject.artifact_class}: {words}{gone}"
+        return self.words[key]
 
 
-def _conclude(subject: Subject, kept: Sequence[Kept], going: tuple[RetentionRule, str] | None) -> Decision:
-    """A subject that something needs stays; else the strongest rule that lets it go has its way."""
-    needed = [entry for entry in kept if entry.code in {"live", "hold", "order", "replaced", "state", "rule"}]
-    if going is None or needed:
-        reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
-        return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
-    rule, words = going
-    gone = "; its bytes are already missing" if subject.missing else ""
-    state = "" if subject.run_state == "none" else f"{subject.run_state} run; "
-    reason = f"{state}{subject.artifact_class}: {words}{gone}"
+def _let_go(subject: Subject, kept: Sequence[Kept], rule: RetentionRule, reason: str) -> Decision:
+    """The whole or the parts that are left go."""
     if rule.action == "delete":
         return _answer(subject, "delete", reason, "", rule.name, rule=rule.name)
     parts = tuple(part for part in rule.parts if subject.parts.get(part) and part not in subject.gone_parts)
@@ -160,13 +170,11 @@ def _conclude(subject: Subject, kept: Sequence[Kept], going: tuple[RetentionRule
 
 def _needed(subject: Subject, holds: frozenset[str]) -> Iterator[Kept]:
     """What needs the subject, whatever the rules say."""
-    over = {"closed", "failed", "none"} if subject.kind in {"temporary", "cache", "leftover", "log"} else {"closed"}
-    if subject.kind == "snapshot":
-        over |= {"none", subject.run_state}  # what uses a snapshot is told by ``live``
-    if subject.run_state not in over and not any(entry.code == "state" for entry in subject.live):
-        yield Kept(
-            reason=f"its run is {subject.run_state}, not closed", by=f"run:{subject.run_uid}", code="state"
-        )
+    over = _OVER_FOR_GOOD_OR_BAD if subject.kind in _RECORDLESS else _OVER
+    # What uses a snapshot is told by ``live``: the run that made it may long be over, or go on with a later one.
+    if subject.run_state not in over and subject.kind != "snapshot" and not subject.live:
+        by = f"run:{subject.run_uid}"
+        yield Kept(reason=f"its run is {subject.run_state}, not closed", by=by, code="state")
     yield from subject.live
     if subject.replaced_by:
         reason = f"its location now holds {subject.replaced_by}"

@@ -6,7 +6,9 @@ is at what protects others (the last, the best), and at everything while there i
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,14 +24,14 @@ from pretrain_archive.retention.pages import PageWriter
 from pretrain_archive.retention.plan import GOING, Decision, decide_run
 from pretrain_archive.retention.subjects import Subject, SubjectSource
 from pretrain_archive.retention.summary import Summary
-from pretrain_archive.retention.whatif import falls
+from pretrain_archive.retention.whatif import Falls
 from pretrain_archive.retention.world import World, find_others, observe, require_clock
 from pretrain_archive.storage.port import ObjectStore
 
 MOST_INLINE = 2000
 """Items of a plan that its record holds; a longer plan has pages in the store."""
 
-MOST_LOOKS = 20_000
+MOST_LOOKS = 2_000
 """Looks at bytes that a plan spends on what it would delete; those at what protects others are not counted."""
 
 PROTECTS = frozenset({"last", "best"})
@@ -69,11 +71,11 @@ class Planner:
             answers = self._answers(subjects, run_uid)
             fresh = [a for a in answers if a.code in PROTECTS and a.subject.ref not in looked and closed]
             fresh = [a for a in fresh if a.subject.kind == "checkpoint"]
-            if not fresh:
+            looked.update(answer.subject.ref for answer in fresh)
+            seen = [self.world.looked(answer.subject) for answer in fresh]
+            if all(new is answer.subject for new, answer in zip(seen, fresh, strict=True)):
                 break
-            for answer in fresh:
-                looked.add(answer.subject.ref)
-                subjects[answer.subject.ref] = self.world.looked(answer.subject)
+            subjects.update((subject.ref, subject) for subject in seen)
         self.unlooked += sum(a.action in GOING and a.subject.ref not in looked for a in answers)
         return answers
 
@@ -97,7 +99,18 @@ def make_plan(
     ``store`` in pages. Raises :class:`RefusedError` if the clock is behind the newest record, or a long plan has no
     store.
     """
-    moment = now or datetime.now(UTC)
+    with _no_collection():
+        return _make(ledger, policies, places, now or datetime.now(UTC), store, sources)
+
+
+def _make(
+    ledger: Ledger,
+    policies: Policies,
+    places: Sequence[ArtifactFiles],
+    moment: datetime,
+    store: ObjectStore | None,
+    sources: Iterable[SubjectSource],
+) -> RetentionPlanned:
     world = observe(ledger, places, now=moment, policies=policies)
     require_clock(world, moment)
     others: dict[str, list[Subject]] = {}
@@ -112,11 +125,23 @@ def make_plan(
     return gathered.planned(summary)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cycle collector: millions of values without cycles are made, and it would walk them many times."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _items(worker: Planner, summary: Summary) -> Iterator[dict[str, Any]]:
-    facts = worker.world.liveness.facts
+    falls = Falls(worker.world.liveness.facts)
     for uid in worker.runs():
         for answer in worker.decide(uid):
-            falling = falls(facts, answer.subject) if answer.action in GOING else []
+            falling = falls.of(answer.subject) if answer.action in GOING else []
             summary.take(answer, falling)
             loaded = worker.policies.get(answer.subject.project)
             yield answer.to_item(loaded.digest if loaded else None, falling)

@@ -125,6 +125,9 @@ def order_unclear(subjects: Sequence[Subject]) -> Mapping[str, Kept]:
     A later step registered before an earlier one, within one run; equal times and equal orders say nothing.
     """
     ordered = sorted(subjects, key=lambda subject: subject.order)
+    times = [subject.registered_at for subject in ordered]
+    if times == sorted(times):
+        return {}
     groups: list[list[Subject]] = []
     for subject in ordered:
         if groups and groups[-1][0].order == subject.order:

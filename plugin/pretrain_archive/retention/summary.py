@@ -19,17 +19,29 @@ MOST_EXAMPLES = 20
 class _Project:
     """The numbers of one project."""
 
-    actions: Counter[str] = field(default_factory=Counter)
-    sizes: Counter[str] = field(default_factory=Counter)
-    classes: dict[str, Counter[str]] = field(default_factory=dict)
-    kinds: dict[str, Counter[str]] = field(default_factory=dict)
-    reasons: dict[str, Counter[str]] = field(default_factory=dict)
-    falls: Counter[str] = field(default_factory=Counter)
+    seen: dict[tuple[str, str, str, str], list[int]] = field(default_factory=dict)
     falling: set[str] = field(default_factory=set)
+    last_falling: Sequence[str] = ()
     blocked: list[dict[str, str]] = field(default_factory=list)
     ownerless: Counter[str] = field(default_factory=Counter)
     ownerless_bytes: int = 0
     ownerless_examples: list[str] = field(default_factory=list)
+
+    def count(self, place: int, within: int | None = None) -> dict[str, Any]:
+        """How many by one part of the key (action, class, kind, code); ``within`` another part, by that first."""
+        if within is None:
+            flat = Counter[str]()
+            for key, (count, _) in self.seen.items():
+                flat[key[place]] += count
+            return dict(sorted(flat.items()))
+        nested: dict[str, Counter[str]] = {}
+        for key, (count, _) in self.seen.items():
+            nested.setdefault(key[within], Counter())[key[place]] += count
+        return {name: dict(sorted(counts.items())) for name, counts in sorted(nested.items())}
+
+    def size(self, *actions: str) -> int:
+        """The bytes of some actions."""
+        return sum(size for key, (_, size) in self.seen.items() if key[0] in actions)
 
 
 @dataclass(kw_only=True)
@@ -43,20 +55,21 @@ class Summary:
 
     def take(self, answer: Decision, falling: Sequence[str]) -> None:
         """One more answer of the plan."""
-        subject = answer.subject
+        subject, action = answer.subject, answer.action
         project = self._projects.get(subject.project)
         if project is None:
             project = self._projects[subject.project] = _Project()
-        action = answer.action
-        project.actions[action] += 1
-        project.sizes[action] += answer.size
-        project.classes.setdefault(subject.artifact_class, Counter())[action] += 1
-        project.kinds.setdefault(subject.kind, Counter())[action] += 1
-        project.reasons.setdefault(action, Counter())[answer.code] += 1
+        key = (action, subject.artifact_class, subject.kind, answer.code)
+        seen = project.seen.get(key)
+        if seen is None:
+            seen = project.seen[key] = [0, 0]
+        seen[0] += 1
+        seen[1] += answer.size
         if action == "blocked" and len(project.blocked) < MOST_EXAMPLES:
             project.blocked.append({"id": subject.ref, "reason": answer.reason})
-        if falling:
+        if falling and falling != project.last_falling:
             project.falling.update(falling)
+            project.last_falling = falling
         if subject.kind == "checkpoint" and action not in GOING and not subject.missing:
             self._own(project, subject.project, subject.ref, subject.responsible, answer.size)
 
@@ -82,9 +95,9 @@ class Summary:
     def going_bytes(self) -> dict[str, int]:
         """What would be released, by project with a deletion."""
         return {
-            name: sum(project.sizes[action] for action in GOING)
+            name: project.size(*GOING)
             for name, project in self._projects.items()
-            if any(project.actions[action] for action in GOING)
+            if any(key[0] in GOING for key in project.seen)
         }
 
     @property
@@ -106,18 +119,17 @@ class Summary:
 
     def _project(self, name: str, found: _Project) -> dict[str, Any]:
         loaded = self.policies.get(name)
-        going = sum(found.sizes[action] for action in GOING)
-        held = found.sizes["keep"] + found.sizes["blocked"]
+        going, held = found.size(*GOING), found.size("keep", "blocked")
         said: dict[str, Any] = {
-            "actions": dict(found.actions),
+            "actions": found.count(0),
             "bytes": going,
             "kept_bytes": held,
             "cost_per_month": cost_of(loaded, going),
             "kept_cost_per_month": cost_of(loaded, held),
             "currency": loaded.policy.cost.currency if loaded else None,
-            "classes": {key: dict(count) for key, count in sorted(found.classes.items())},
-            "kinds": {key: dict(count) for key, count in sorted(found.kinds.items())},
-            "reasons": {key: dict(count) for key, count in sorted(found.reasons.items())},
+            "classes": found.count(0, within=1),
+            "kinds": found.count(0, within=2),
+            "reasons": found.count(3, within=0),
             "falls": dict(Counter(decision.partition(":")[0] for decision in found.falling)),
             "blocked": found.blocked,
         }

@@ -32,23 +32,40 @@ Standing = Mapping[tuple[str, str], Verdict]
 """Decision and checkpoint → how the decision stands in respect of the checkpoint's bytes."""
 
 
-def falls(facts: Facts, subject: Subject) -> list[str]:
-    """The decisions that fall from verified to unrecorded when bytes of ``subject`` are deleted.
+class Falls:
+    """Which decisions fall from verified to unrecorded when bytes are deleted."""
 
-    Nothing falls where nothing stands: bytes that are gone already, wholly or in part, verify no decision.
-    """
-    if subject.kind != "checkpoint" or subject.missing or subject.partial or subject.gone_parts:
-        return []
-    run = facts.run(subject.run_uid)
-    found = [f"run:{subject.run_uid}"]
-    found += [name for name, at in run.decisions if at > subject.registered_at]
-    evaluations = {name for name, _ in facts.users.get(subject.ref, ()) if name.startswith("evaluation:")}
-    found += sorted(evaluations)
-    for candidate in sorted(facts.of_checkpoint.get(subject.ref.partition(":")[2], ())):
-        found.append(f"candidate:{candidate}")
-        if candidate in facts.released:
-            found.append(f"release:{facts.released[candidate]}")
-    return list(dict.fromkeys(found))
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._of_run: dict[tuple[str, int], list[str]] = {}
+
+    def of(self, subject: Subject) -> list[str]:
+        """The decisions that rest on the bytes of ``subject``; not to be changed.
+
+        Nothing falls where nothing stands: bytes that are gone already, wholly or in part, verify no decision.
+        """
+        if subject.kind != "checkpoint" or subject.missing or subject.partial or subject.gone_parts:
+            return []
+        facts, ref = self._facts, subject.ref
+        found = self._of_its_run(subject)
+        if ref not in facts.special:
+            return found
+        about = sorted({name for name, _ in facts.users.get(ref, ()) if name.startswith("evaluation:")})
+        for candidate in sorted(facts.of_checkpoint.get(ref.partition(":")[2], ())):
+            about.append(f"candidate:{candidate}")
+            if candidate in facts.released:
+                about.append(f"release:{facts.released[candidate]}")
+        return [*found, *about]
+
+    def _of_its_run(self, subject: Subject) -> list[str]:
+        run = self._facts.run(subject.run_uid)
+        after = sum(at > subject.registered_at for _, at in run.decisions) if run.decisions else 0
+        found = self._of_run.get((subject.run_uid, after))
+        if found is None:
+            decisions = [name for name, at in run.decisions if at > subject.registered_at]
+            found = [f"run:{subject.run_uid}", *dict.fromkeys(decisions)]
+            self._of_run[subject.run_uid, after] = found
+        return found
 
 
 def predicted(before: Standing, going: Iterable[Mapping[str, object]]) -> Standing:

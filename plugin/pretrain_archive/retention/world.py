@@ -101,6 +101,10 @@ class World:
         return tuple(subject for uid in self.by_run for subject in self.judged(uid, look=True))
 
     @cached_property
+    def _moment(self) -> str:
+        return format_time(self.now)
+
+    @cached_property
     def registered(self) -> Registered:
         """What the registries answered that the policies name."""
         return self.ask(self.policies)
@@ -124,11 +128,21 @@ class World:
         """The checkpoints of a run with everything that is known to need them; ``look`` at their bytes, too."""
         facts = self.liveness.facts
         run = facts.run(run_uid)
-        return [self._judged(facts, facts.checkpoints[ref], run, look) for ref in self.by_run.get(run_uid, ())]
+        found = [facts.checkpoints[ref] for ref in self.by_run.get(run_uid, ())]
+        answers = self.registered
+        if look or answers.faults or answers.names or not facts.is_quiet(run_uid):
+            return [self._judged(facts, subject, run, look) for subject in found]
+        at, special, project = facts.at_location, facts.special, run.project
+        return [
+            subject
+            if subject.ref not in special and at[subject.location] == subject.ref and subject.project == project
+            else self._judged(facts, subject, run, look)
+            for subject in found
+        ]
 
     def _judged(self, facts: Facts, subject: Subject, run: RunNow, look: bool) -> Subject:
         ref, changes = subject.ref, dict[str, Any]()
-        if live := self.liveness.keepers(ref, self.now):
+        if live := self.liveness.keepers(ref, self._moment):
             changes["live"] = tuple(live)
         if (holder := facts.replaced_by(ref)) is not None:
             changes["replaced_by"] = holder
@@ -145,6 +159,8 @@ class World:
 
     def _registered(self, subject: Subject) -> Subject:
         answers = self.registered
+        if not answers.faults and not answers.names:
+            return subject
         if (gap := answers.gap(subject.project)) is not None:
             return replace(subject, gaps=(*subject.gaps, gap))
         kept = answers.keeps(subject)
