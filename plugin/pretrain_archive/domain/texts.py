@@ -138,6 +138,7 @@ FACTS: dict[str, tuple[str, str]] = {
     "command": ("Training command", "训练命令"),
     "evaluate_code_digest": ("Evaluation code", "评估代码"),
     "evaluate_command": ("Evaluation command", "评估命令"),
+    "evaluations": ("Evaluation programs and suites", "评估程序与指标集"),
     "budget": ("Budget", "预算"),
     "stop": ("Stop conditions", "停止条件"),
     "checkpoints": ("Checkpoints", "检查点"),
