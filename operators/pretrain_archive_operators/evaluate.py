@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class EvaluateOperator(ArchiveOperator):
-    """Run the request's evaluation program on the newest verified checkpoint and judge what it measured.
+    """Run the signed evaluation programs on the newest verified checkpoint and judge what they measured.
 
     The rules were fixed before the launch. What is missing, repeated, contradictory or not finite is flagged
-    and cannot pass. The checkpoint is named as candidate, kept or dropped, with the reason.
+    and cannot pass. The checkpoint is named as candidate, kept or dropped, with the reason. Each try is on record, also
+    one that gave no numbers: that one is tried again. While a program reads, its checkpoint counts as in use.
 
     Mapped over checkpoints, each result is recorded under its checkpoint's id, never by place in the list; an
     empty list evaluates nothing, and the run gate shows that as unrecorded.
@@ -34,7 +35,7 @@ class EvaluateOperator(ArchiveOperator):
     _ended = False
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
-        """Return ``evaluation_id, passed, flags, metrics, candidate_id``."""
+        """Return ``evaluation_id, passed, flags, metrics, compared, further, candidate_id``; all is in the ledger."""
         from pretrain_archive.services.evaluating import evaluate  # noqa: PLC0415 (heavy)
         from pretrain_archive.services.wiring import runs_folder  # noqa: PLC0415
 
@@ -51,10 +52,18 @@ class EvaluateOperator(ArchiveOperator):
             "checkpoint_id": done.report.checkpoint_id,
             "evaluation_id": done.report.evaluation_id,
             "passed": done.report.passed,
-            "flags": list(done.report.flags)[:10],
+            "flags": [flag[:200] for flag in done.report.flags[:10]],
             "metrics": [
-                {"name": m.name, "value": m.value, "not_finite": m.not_finite}
+                {"name": m.name[:80], "value": m.value, "not_finite": m.not_finite}
                 for m in done.report.metrics[:20]
+            ],
+            "compared": [
+                {"metric": one["metric"][:80], "baseline": one["baseline"][:80], "told": one["told"]}
+                for one in done.report.comparisons[:10]
+            ],
+            "further": [
+                {"program": one.program, "evaluation_id": one.evaluation_id, "passed": one.passed}
+                for one in done.further[:10]
             ],
             "candidate_id": done.candidate.candidate_id if done.candidate else None,
         }

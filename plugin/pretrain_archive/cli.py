@@ -18,6 +18,7 @@ from pretrain_archive.commands import (
     conclude,
     cost,
     drill,
+    evaluation,
     incident,
     labels,
     launch,
@@ -66,6 +67,7 @@ for name, commands in (
     ("release", release.app),
     ("retention", retention.app),
     ("drill", drill.app),
+    ("evaluation", evaluation.app),
     ("platform", platform.app),
     ("incident", incident.app),
 ):

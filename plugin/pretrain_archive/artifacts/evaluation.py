@@ -3,7 +3,7 @@
 It passes only if it has rules, every rule passes and no flag stands. Flags: ``no_baseline`` (no effect can be
 claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``no_value``, ``contradictory``,
 ``no_direction``, ``baseline_same_as_candidate``, ``baseline_unknown``, ``definition_differs``, ``definition_changed``
-(against the group, R124), ``missing_metric``, ``bad_step``, ``late_rule``. A metric with two values is refused.
+(against the group, R124), ``missing_metric``, ``imported``, ``bad_step``, ``late_rule``. A metric with two values is refused.
 """
 
 from __future__ import annotations
@@ -123,6 +123,8 @@ def flags_of(
 ) -> list[str]:
     """What speaks against believing the numbers, beyond what reading them showed, each as ``code: detail``."""
     flags = [] if reading.counted else ["no_baseline: no effect can be claimed"]
+    if setting.imported:
+        flags.append("imported: measured elsewhere, by a program that is unrecorded")
     wanted = wanted_directions(rules)
     flags += [
         f"contradictory: {metric.name} is reported as {metric.direction} is better, the rule says "

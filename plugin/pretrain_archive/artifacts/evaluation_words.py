@@ -16,6 +16,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     "definition_changed": ("The definition changed within its group.", "组内测量定义发生变化。"),
     "missing_metric": ("A required metric is missing.", "缺少必需的指标。"),
     "bad_step": ("A line whose step cannot be read.", "步数无法读取的行。"),
+    "imported": ("Measured elsewhere.", "在别处测得。"),
     "late_rule": ("Limits that were not fixed before the launch.", "阈值未在启动前确定。"),
 }
 

@@ -40,6 +40,7 @@ ABOUT = {
     "-quality-report.html": "The quality check as a page for people",
     "-quality-validation.json": "What the validator answered to each rule of the quality check",
     "-evaluation-report.json": "Result of the evaluation of a checkpoint",
+    "-evaluation-report.html": "The evaluation as a page for people",
     ".log": "Log of an attempt",
     "release/README.md": "Model card of the release in the Hugging Face format, in English",
     "release/README.zh-CN.md": "Model card of the release in the Hugging Face format, in 简体中文",

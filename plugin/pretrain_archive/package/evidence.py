@@ -175,6 +175,11 @@ def _sources(view: RunView) -> Iterator[_Source]:
             record=record, field="report_digest", digest=report.report_digest, access="readers of the object store",
             uri=report.report_uri, name=f"{record.sequence:06d}-evaluation-report.json",
         )  # fmt: skip
+        if report.page_uri and report.page_digest:
+            yield _Source(
+                record=record, field="page_digest", digest=report.page_digest, access="readers of the object store",
+                uri=report.page_uri, name=f"{record.sequence:06d}-evaluation-report.html",
+            )  # fmt: skip
     for record, signed in view.all(kinds.ReleaseSigned):
         yield _Source(
             record=record, field="bundle_digest", digest=signed.bundle_digest, access="anybody",
