@@ -16,6 +16,7 @@ import typer
 from pretrain_archive.commands import (
     changes,
     conclude,
+    checkpoint,
     cost,
     drill,
     evaluation,
@@ -61,6 +62,7 @@ for name, commands in (
     ("run", run.app),
     ("launch", launch.app),
     ("model", model.app),
+    ("checkpoint", checkpoint.app),
     ("package", package.app),
     ("cost", cost.app),
     ("ledger", ledger.app),

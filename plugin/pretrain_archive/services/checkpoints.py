@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.pointers import NamedFolder, named_checkpoints
@@ -29,12 +31,14 @@ class Registered:
     refused: tuple[str, ...]
 
 
-def claim_of(view: RunView, *, attempt: int, step: int, tokens: int | None) -> Claim:
-    """What the run says about a checkpoint of ``step``."""
+def claim_of(
+    view: RunView, *, attempt: int, step: int, tokens: int | None, wish: Mapping[str, Any] | None = None
+) -> Claim:
+    """What the run says about a checkpoint of ``step``; ``wish`` replaces its class, purpose or person."""
     snapshot, config = snapshot_of(view), view.latest(ConfigurationDeclared)
     if config is None:
         raise RefusedError(f"run {view.run_uid} has no recorded configuration")
-    return Claim(
+    claim = Claim(
         run_uid=view.run_uid,
         attempt=attempt,
         step=step,
@@ -44,6 +48,7 @@ def claim_of(view: RunView, *, attempt: int, step: int, tokens: int | None) -> C
         responsible=opened_of(view).people.get("restore_owner", ""),
         model=model_of(view),
     )
+    return replace(claim, **wish) if wish else claim
 
 
 def model_of(view: RunView) -> str | None:
