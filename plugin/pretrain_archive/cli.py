@@ -15,8 +15,8 @@ import typer
 
 from pretrain_archive.commands import (
     changes,
-    conclude,
     checkpoint,
+    conclude,
     cost,
     drill,
     evaluation,
