@@ -11,6 +11,7 @@ from pretrain_archive.domain.cost_attribution import GIGABYTE
 from pretrain_archive.domain.policy import LoadedPolicy, Policy
 from pretrain_archive.retention.plan import GOING, Decision
 
+MOST_LARGEST = 10
 MOST_EXAMPLES = 20
 """References that a summary names of each sort; the counts are of all."""
 
@@ -52,6 +53,7 @@ class Summary:
     unlooked: int = 0
     _projects: dict[str, _Project] = field(default_factory=dict)
     _people: dict[str, frozenset[str]] = field(default_factory=dict)
+    _largest: list[tuple[int, str, str]] = field(default_factory=list)
 
     def take(self, answer: Decision, falling: Sequence[str]) -> None:
         """One more answer of the plan."""
@@ -65,6 +67,8 @@ class Summary:
             seen = project.seen[key] = [0, 0]
         seen[0] += 1
         seen[1] += answer.size
+        if action in GOING:
+            self._note_large(answer)
         if action == "blocked" and len(project.blocked) < MOST_EXAMPLES:
             project.blocked.append({"id": subject.ref, "reason": answer.reason})
         if falling and falling != project.last_falling:
@@ -72,6 +76,12 @@ class Summary:
             project.last_falling = falling
         if subject.kind == "checkpoint" and action not in GOING and not subject.missing:
             self._own(project, subject.project, subject.ref, subject.responsible, answer.size)
+
+    def _note_large(self, answer: Decision) -> None:
+        if len(self._largest) < MOST_LARGEST or answer.size > self._largest[-1][0]:
+            self._largest.append((answer.size, answer.subject.ref, answer.reason))
+            self._largest.sort(key=lambda entry: (-entry[0], entry[1]))
+            del self._largest[MOST_LARGEST:]
 
     def _own(self, project: _Project, name: str, ref: str, responsible: str, size: int) -> None:
         loaded = self.policies.get(name)
@@ -111,9 +121,10 @@ class Summary:
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """``projects`` by name, and ``unlooked``: deletions whose bytes the plan did not look at."""
+        """``projects`` by name, the ``largest`` deletions, and ``unlooked`` ones: those that the plan did not look at."""
         return {
             "projects": {name: self._project(name, found) for name, found in sorted(self._projects.items())},
+            "largest": [{"id": ref, "bytes": size, "reason": why} for size, ref, why in self._largest],
             "unlooked": self.unlooked,
         }
 

@@ -4,36 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import RetentionApproved, RetentionPlanned, RetentionRefused
 from pretrain_archive.domain.policy import LoadedPolicy
-from pretrain_archive.gates.form import GateForm, both, plain
 from pretrain_archive.gates.judging import Answer, Cause, reason_of
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention import service
-from pretrain_archive.retention.approval import projects_of
-from pretrain_archive.retention.deletion import Applied
+from pretrain_archive.retention.approval import going_count, projects_of
+from pretrain_archive.retention.deletion import Applied, Finder
 from pretrain_archive.retention.files import ArtifactFiles
+from pretrain_archive.retention.ownerless import ownerless_of, words
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.cleanup_form import approval_form
+from pretrain_archive.storage.port import ObjectStore
 
-MOST_LISTED = 5
+__all__ = [
+    "Room",
+    "approval_form",
+    "approve",
+    "approvers",
+    "carry_out",
+    "let_expire",
+    "make_plan",
+    "plan_of",
+    "take_answer",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Room:
-    """What the clean-up works on: the policies of all projects and the places where bytes lie."""
+    """What the clean-up works on: the policies of all projects and the places where bytes lie.
+
+    ``store`` keeps the items of long plans; ``finders`` find and remove what is no checkpoint.
+    """
 
     policies: Mapping[str, LoadedPolicy]
     places: Sequence[ArtifactFiles]
+    store: ObjectStore | None = None
+    finders: Sequence[Finder] = ()
 
 
 def make_plan(ledger: Ledger, caller: Caller, room: Room) -> RetentionPlanned:
     """Work out and record what may be deleted now."""
-    made = service.plan(ledger, room.policies, actor=caller.actor, origin=caller.origin, places=room.places)
-    deleted = [item for item in made.items if item["action"] == "delete"]
-    caller.say(f"plan {made.plan_digest}: {len(deleted)} to delete, {len(made.items) - len(deleted)} kept")
+    made = service.plan(
+        ledger, room.policies, actor=caller.actor, origin=caller.origin, places=room.places, store=room.store,
+        sources=room.finders,
+    )  # fmt: skip
+    going = going_count(made)
+    kept = (made.item_count if made.item_count is not None else len(made.items)) - going
+    caller.say(f"plan {made.plan_digest}: {going} to delete, {kept} kept")
+    for report in ownerless_of(made, room.policies):
+        caller.say(" / ".join(words(report)))
     return made
 
 
@@ -56,38 +78,6 @@ def approvers(planned: RetentionPlanned, room: Room) -> list[str]:
             hint="Name approvers of retention in the policies.",
         )
     return people
-
-
-def approval_form(planned: RetentionPlanned, language: str) -> GateForm:
-    """The signature line of a plan."""
-    deleted = sorted((i for i in planned.items if i["action"] == "delete"), key=lambda i: -int(i["bytes"]))
-    size = sum(int(item["bytes"]) for item in deleted)
-    listed = [
-        f"- {plain(str(i['id']))}: {int(i['bytes']):,} B, {plain(str(i['reason']))}"
-        for i in deleted[:MOST_LISTED]
-    ]
-    more = len(deleted) - MOST_LISTED
-    body = [
-        both(
-            f"**{len(deleted)} checkpoints, {size:,} bytes are to be deleted.**",
-            f"**将删除 {len(deleted)} 个检查点，共 {size:,} 字节。**", language,
-        ),
-        "\n".join(listed) + (f"\n- (+{more})" if more > 0 else ""),
-        both("**Approve** deletes them; tombstones stay.", "**Approve** 予以删除，墓碑记录保留。", language),
-    ]  # fmt: skip
-    digest = planned.plan_digest
-    fields: dict[str, dict[str, Any]] = {
-        "plan_digest": {"default": digest, "const": digest, "type": "string"},
-        "reason": {
-            "default": None,
-            "type": ["null", "string"],
-            "title": both("Reason (required)", "理由（必填）", language),
-        },
-    }
-    return GateForm(
-        subject=both("Clean-up approval", "清理审批", language), body="\n\n".join(body),
-        options=("Approve", "Reject"), fields=fields,
-    )  # fmt: skip
 
 
 def approve(
@@ -153,7 +143,7 @@ def carry_out(ledger: Ledger, caller: Caller, room: Room, plan_digest: str) -> A
     planned = plan_of(ledger, plan_digest)
     done = service.apply(
         ledger, planned, service.find_approval(ledger, plan_digest), room.policies,
-        actor=caller.actor, origin=caller.origin, places=room.places,
+        actor=caller.actor, origin=caller.origin, places=room.places, store=room.store, finders=room.finders,
     )  # fmt: skip
     ledger.seal()
     caller.say(f"{done.bytes_released:,} bytes released")

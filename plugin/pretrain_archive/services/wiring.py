@@ -163,4 +163,5 @@ def cleanup_room() -> Room:
             policies[project] = policy(project)
         except PolicyError as error:
             log.warning("nothing of project %s is cleaned up: %s", project, error)
-    return Room(policies=policies, places=(FolderFiles(), StoreFiles(open_store())))
+    store = open_store()
+    return Room(policies=policies, places=(FolderFiles(), StoreFiles(store)), store=store)

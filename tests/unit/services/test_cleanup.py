@@ -152,7 +152,7 @@ def test_form(ledger, closed, language):
     assert len(lines) <= 12
     assert f"6 checkpoints, {planned.total_bytes:,} bytes are to be deleted." in form.body
     assert f"将删除 6 个检查点，共 {planned.total_bytes:,} 字节。" in form.body
-    assert "(+1)" in form.body
+    assert "(+2)" in form.body
     assert ("Approve", "Reject") == form.options
     assert planned.plan_digest == form.fields["plan_digest"]["const"]
     assert all("section" not in field for field in form.fields.values())
