@@ -39,7 +39,8 @@ def main() -> None:
 
     target = ALL[wanted.name]
     slug = re.sub("[^a-z.]+", "-", target.name)
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as made:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory if memory.is_dir() else None) as made:
         root = Path(made)
         scratch, corpus = root / "scratch", root / "corpus"
         for folder in (scratch, corpus):
