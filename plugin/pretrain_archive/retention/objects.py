@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
@@ -18,6 +19,8 @@ from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
 from pretrain_archive.storage.bulk import KeyFault, StoredVersion, delete_many, versions_of
 from pretrain_archive.storage.port import ObjectStore
+
+log = logging.getLogger(__name__)
 
 JOURNALS = "retention/journal/"
 
@@ -74,36 +77,43 @@ class Removal:
                 hint="Look at what lies there before anything is deleted.",
             ) from error
 
-    def run(self, ref: str, versions: Sequence[StoredVersion], *, plan_digest: str, where: str) -> Removed:
-        """Delete ``versions`` (or what the journal names), first those of markers; prove that none is listed."""
-        journal = self.begun(ref)
-        if journal is None:
-            if not versions:
-                return Removed(bytes_released=0, already_missing=True)
-            size = sum(entry.size for entry in versions)
-            journal = Journal(ref=ref, plan_digest=plan_digest, size=size, versions=tuple(versions))
-            self._journals.put_if_absent(journal_key(ref), io.BytesIO(journal.to_json()))
-        going = list(self.still_there(journal.versions))
+    def begin(self, ref: str, versions: Sequence[StoredVersion], *, plan_digest: str) -> Journal:
+        """Write down what is to go, before anything goes."""
+        size = sum(entry.size for entry in versions)
+        journal = Journal(ref=ref, plan_digest=plan_digest, size=size, versions=tuple(versions))
+        self._journals.put_if_absent(journal_key(ref), io.BytesIO(journal.to_json()))
+        return self.begun(ref) or journal  # a parallel pass may have written its own first
+
+    def carry_out(self, versions: Iterable[StoredVersion], *, where: str) -> None:
+        """Delete those of ``versions`` that are there, markers of completion first; prove that none is listed."""
+        going = list(self.still_there(versions))
         first = [entry for entry in going if entry.key.endswith(f"/{MARKER}")]
         rest = [entry for entry in going if not entry.key.endswith(f"/{MARKER}")]
         answer = delete_many(self._store, first)
         if not answer.faults:  # without its marker nothing else goes: it would look whole
             answer += delete_many(self._store, rest)
         left = list(self.still_there(going))
-        if left or answer.faults:
+        if left:
             self._tell(where, going, left, answer.faults)
-        return Removed(bytes_released=journal.size, already_missing=False, versions=len(journal.versions))
 
     def finish(self, ref: str) -> None:
-        """Forget the journal."""
-        self._journals.delete(journal_key(ref))
+        """Forget the journal, with every version of it: in a versioned bucket a plain deletion only hides it."""
+        answer = delete_many(self._journals, list(versions_of(self._journals, journal_key(ref))))
+        for fault in answer.faults:
+            log.warning("journal %s stays: %s %s", fault.key, fault.code, fault.message)
 
     def still_there(self, versions: Iterable[StoredVersion]) -> Iterator[StoredVersion]:
         """Those of ``versions`` that the store lists now."""
-        wanted = {(entry.key, entry.version): entry for entry in versions}
-        for prefix in sorted({_listed(entry.key) for entry in wanted.values()}):
+        wanted = {(entry.key, entry.version) for entry in versions}
+        for entry in self.of_keys({key for key, _ in wanted}):
+            if (entry.key, entry.version) in wanted:
+                yield entry
+
+    def of_keys(self, keys: Collection[str]) -> Iterator[StoredVersion]:
+        """Every version of these keys that the store lists now."""
+        for prefix in sorted({_listed(key) for key in keys}):
             for entry in versions_of(self._store, prefix):
-                if (entry.key, entry.version) in wanted:
+                if entry.key in keys:
                     yield entry
 
     def _tell(
@@ -120,8 +130,6 @@ class Removal:
             told.get((entry.key, entry.version), replace(silent, key=entry.key, version=entry.version))
             for entry in left
         ]
-        if not named:  # a fault that was told and is gone all the same: done by somebody else
-            return
         gone = len(going) - len(left)
         bytes_gone = sum(entry.size for entry in going) - sum(entry.size for entry in left)
         raise PartlyDeletedError(where, faults=named, gone=gone, bytes_gone=bytes_gone)
@@ -169,9 +177,15 @@ class StoreFiles:
         seen = self.look(target)
         if seen.presence in {"unreachable", "changed"}:
             raise StorageError(f"{target.location}: {seen.detail}.", hint="Nothing was deleted there.")
-        own = {self._prefix(target) + file.path for file in target.files}
-        versions = [entry for entry in versions_of(self._store, self._prefix(target)) if entry.key in own]
-        return self._removal.run(target.ref, versions, plan_digest=plan_digest, where=target.location)
+        journal = self._removal.begun(target.ref)
+        if journal is None:
+            own = {self._prefix(target) + file.path for file in target.files}
+            versions = [entry for entry in versions_of(self._store, self._prefix(target)) if entry.key in own]
+            if not versions:
+                return Removed(bytes_released=0, already_missing=True)
+            journal = self._removal.begin(target.ref, versions, plan_digest=plan_digest)
+        self._removal.carry_out(journal.versions, where=target.location)
+        return Removed(bytes_released=journal.size, already_missing=False, versions=len(journal.versions))
 
     def finish(self, target: Target) -> None:
         """See :class:`ArtifactFiles`."""

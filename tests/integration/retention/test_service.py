@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from tests.support.artifact_files import write_checkpoint
@@ -27,9 +23,6 @@ from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.retention import service
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.reconcile import reconcile
-
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 
 
 def plan(run: Run, **policy) -> kinds.RetentionPlanned:
@@ -396,47 +389,6 @@ def test_parallel_passes_delete_once(run, ledger_url):
     assert ["already_deleted"] * 2 == outcomes(last)
     assert 2 == len(stones(run))
     assert ["step_00000300"] == folders(run)
-
-
-def test_a_kill_between_any_two_steps_is_completed_by_the_next_pass(run, ledger_url, tmp_path):
-    """SIGKILL before each step in turn: afterwards one tombstone each, all bytes counted, nothing left."""
-    steps, number, killed = 0, 0, True
-    while killed:
-        victim = Run(run.ledger, run.store, tmp_path / f"victim-{number}").open()
-        sizes = sum(sum(f.size for f in victim.checkpoint(step).files) for step in (100, 200))
-        victim.checkpoint(300)
-        victim.close()
-        planned = plan(run)
-        approval = approve(run, planned)
-        killed, steps = kill_at(number, ledger_url, planned.plan_digest)
-
-        carry_out(run, planned, approval)
-
-        assert sizes == sum(stone.bytes_released for stone in stones(victim)), f"killed before {steps[-1]}"
-        assert [False, False] == [stone.already_missing for stone in stones(victim)]
-        assert ["step_00000300"] == folders(victim)
-        assert all(item.verdict == "verified" for item in reconcile(run.ledger).items)
-        number += 1
-
-    assert 20 <= number
-    assert {"journal", "unlink .complete", "rmdir", "before append", "after append", "forget journal"} <= set(
-        steps
-    )
-
-
-def kill_at(number: int, url: str, plan_digest: str) -> tuple[bool, list[str]]:
-    """Run a pass that dies before its step ``number``; whether it died, and the steps it told."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / "kill_at_step.py"), url, plan_digest, str(number)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode in {0, -signal.SIGKILL}, done.stderr
-    return done.returncode != 0, done.stdout.splitlines()
 
 
 @pytest.mark.requirement("R152")
