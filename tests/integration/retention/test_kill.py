@@ -87,7 +87,7 @@ def cut_at(world: World, number: int) -> None:
 def test_no_sequence_of_cut_passes_loses_anything(world):
     """Whatever is cut how often: entries, links and counts hold, and one whole pass ends it."""
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(st.integers(0, 60), max_size=4))
     def holds(cuts: list[int]) -> None:
         world.reset()
