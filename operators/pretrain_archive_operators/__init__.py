@@ -27,6 +27,7 @@ from pretrain_archive_operators.retention import (
     RetentionApplyOperator,
     RetentionApprovalOperator,
     RetentionPlanOperator,
+    RetentionReportOperator,
 )
 from pretrain_archive_operators.snapshot_parts import (
     SnapshotMergeOperator,
@@ -56,6 +57,7 @@ __all__ = [
     "RetentionApplyOperator",
     "RetentionApprovalOperator",
     "RetentionPlanOperator",
+    "RetentionReportOperator",
     "SnapshotMergeOperator",
     "SnapshotPartOperator",
     "SnapshotPlanOperator",

@@ -27,19 +27,20 @@ class RetentionPlanOperator(ArchiveTask, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return ``plan_digest, delete, keep, total_bytes, needs_approval``."""
-        from pretrain_archive.services.cleanup import make_plan  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.cleanup import going_count, make_plan  # noqa: PLC0415 (heavy)
         from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
 
         try:
             made = make_plan(self.ledger, self.caller(context), cleanup_room())
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
-        deleted = sum(item["action"] == "delete" for item in made.items)
+        deleted = going_count(made)
+        count = made.item_count if made.item_count is not None else len(made.items)
         return small_json(
             {
                 "plan_digest": made.plan_digest,
                 "delete": deleted,
-                "keep": len(made.items) - deleted,
+                "keep": count - deleted,
                 "total_bytes": made.total_bytes,
                 "needs_approval": made.needs_approval,
             }
@@ -150,3 +151,33 @@ class RetentionApplyOperator(ArchiveTask, BaseOperator):
         return small_json(
             {"plan_digest": done.plan_digest, "bytes_released": done.bytes_released, "outcomes": outcomes}
         )
+
+
+class RetentionReportOperator(ArchiveTask, BaseOperator):
+    """Tell what the clean-up did beside what was planned; fail while something of it is left.
+
+    Runs whatever became of the tasks before it: a rejected or an unanswered plan is told, too.
+
+    :param plan_digest: the plan; empty if there is none.
+    """
+
+    template_fields = ("plan_digest",)
+
+    def __init__(self, *, plan_digest: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan_digest = plan_digest
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return ``plan_digest, planned, bytes_planned, approved_by, outcomes, bytes_released, complete``."""
+        from pretrain_archive.services.cleanup_report import report  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+
+        try:
+            found = report(self.ledger, cleanup_room().policies, self.plan_digest)
+        except ArchiveError as error:
+            raise self.end_failed(context, error, None) from error
+        for line in found.lines:
+            self.log.info("%s", line)
+        if not found.complete:
+            raise AirflowFailException(f"the clean-up is not complete: {found.lines[1]}")
+        return small_json(found.to_dict())

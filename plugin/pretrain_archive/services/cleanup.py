@@ -25,6 +25,7 @@ __all__ = [
     "approve",
     "approvers",
     "carry_out",
+    "going_count",
     "let_expire",
     "make_plan",
     "plan_of",

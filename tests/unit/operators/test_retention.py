@@ -16,6 +16,7 @@ from pretrain_archive_operators import (
     RetentionApplyOperator,
     RetentionApprovalOperator,
     RetentionPlanOperator,
+    RetentionReportOperator,
 )
 
 
@@ -180,3 +181,29 @@ def test_what_cannot_be_deleted_is_named(closed):
     assert type(raised.value) is AirflowException
     assert oldest.exists()
     assert on_disk(closed) == 2
+
+
+def report(digest):
+    """Tell what became of a plan."""
+    return RetentionReportOperator(task_id="report", plan_digest=digest).execute(context("report", user=None))
+
+
+@pytest.mark.requirement("R151", "R154")
+def test_the_report_tells_what_was_done_beside_what_was_planned(closed, small_limit):
+    """Before anything was deleted it fails, after the deletion it gives the numbers of the pass."""
+    digest = plan()["plan_digest"]
+    with pytest.raises(AirflowFailException, match="nothing was deleted"):
+        report(digest)
+
+    from pretrain_archive.services import cleanup  # noqa: PLC0415
+    from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
+    from tests.unit.services.test_cleanup import caller  # noqa: PLC0415
+
+    planned = cleanup.plan_of(closed.ledger, digest)
+    cleanup.approve(closed.ledger, caller("approve"), cleanup_room(), planned, person="bob", reason="seen")
+    apply(digest)
+
+    assert {
+        "plan_digest": digest, "planned": 2, "bytes_planned": planned.total_bytes, "approved_by": "bob",
+        "outcomes": {"deleted": 2}, "bytes_released": planned.total_bytes, "complete": True,
+    } == report(digest)  # fmt: skip
