@@ -98,10 +98,23 @@ def _open(
         }
         file, where = open_items(asked, names=names)
         return file, where, False
-    key = samples_key(view.run_uid, report.evaluation_id) if report else ""
-    if not key or store.stat(key) is None:
-        raise RefusedError(
-            f"run {view.run_uid} has no outputs to read: its evaluation program wrote none, and the request names none",
-            hint="Let the program write the file that PRETRAIN_ARCHIVE_SAMPLES names, or give human_items.",
-        )
-    return store.open(key), store.location(key), True
+    for evaluation_id in _evaluations(view, checkpoint, report):
+        key = samples_key(view.run_uid, evaluation_id)
+        if store.stat(key) is not None:
+            return store.open(key), store.location(key), True
+    raise RefusedError(
+        f"run {view.run_uid} has no outputs to read: its evaluation program wrote none, and the request names none",
+        hint="Let the program write the file that PRETRAIN_ARCHIVE_SAMPLES names, or give human_items.",
+    )
+
+
+def _evaluations(
+    view: RunView, checkpoint: CheckpointRegistered, report: EvaluationReported | None
+) -> list[str]:
+    """The evaluations of the checkpoint: the one that decided, then the others, newest first."""
+    others = [
+        one.evaluation_id
+        for _, one in view.all(EvaluationReported)
+        if one.checkpoint_id == checkpoint.checkpoint_id
+    ]
+    return list(dict.fromkeys([*([report.evaluation_id] if report else []), *reversed(others)]))
