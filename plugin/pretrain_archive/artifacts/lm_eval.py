@@ -26,6 +26,8 @@ BESIDE = frozenset({"alias", "name", "sample_len", "sample_count"})
 PARTS = ("configs", "versions", "n-shot", "n-samples", "higher_is_better")
 STDERR = "_stderr"
 NOT_MEASURED = "N/A"
+MOST_DEEP = 8
+"""Groups within groups that are followed."""
 
 UNITS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -153,7 +155,26 @@ def _samples(
     effective, original = counts.get("effective"), counts.get("original")
     if isinstance(effective, int) and isinstance(original, int) and effective > original:
         flags.append(f"contradictory: {task} counts {effective} of {original} samples")
+    if effective is None and task in _groups(document):
+        return _of_members(document, task, frozenset())
     return effective if effective is not None else values.get("sample_len")
+
+
+def _of_members(document: Mapping[str, Any], group: str, above: frozenset[str]) -> int | None:
+    """The samples of a group's tasks together, None unless each of them has a count."""
+    total = 0
+    members = _part(document, "group_subtasks").get(group)
+    if not isinstance(members, list) or not members or group in above or len(above) > MOST_DEEP:
+        return None
+    for member in members:
+        counts = _part(document, "n-samples").get(member)
+        count = counts.get("effective") if isinstance(counts, dict) else None
+        if count is None:
+            count = _of_members(document, str(member), above | {group})
+        if not isinstance(count, int) or isinstance(count, bool):
+            return None
+        total += count
+    return total
 
 
 def _definition(document: Mapping[str, Any], tasks: list[str]) -> dict[str, Any]:
