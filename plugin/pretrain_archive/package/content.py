@@ -9,11 +9,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.package.crate import crate_metadata
 from pretrain_archive.package.data_parts import about_data
@@ -21,6 +22,7 @@ from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items, worst
 from pretrain_archive.package.readme import readme_text
+from pretrain_archive.package.reasons import why
 from pretrain_archive.package.release_parts import release_parts
 from pretrain_archive.package.secrets import scan_all
 from pretrain_archive.storage.port import ObjectStore
@@ -57,12 +59,16 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
     verdict = worst([*(item.verdict for item in items), *(r.verdict for r in evidence.references)])
     parts = [Part(path=record_path(record), data=record.stored) for record in view.records]
     parts += [*evidence.parts, *about_data(store, view), *release_parts(view), *extra]
-    parts.append(Part(path="evidence/items.json", data=pretty({"items": [item.to_dict() for item in items]})))
+    parts.append(
+        Part(path="evidence/items.json", data=pretty({"items": [_told(view, item) for item in items]}))
+    )
     listing = {"format": REFERENCES_FORMAT, "references": [r.to_dict() for r in evidence.references]}
     parts.append(Part(path="references.json", data=pretty(listing)))
     parts.append(Part(path="verify.py", data=files(__package__).joinpath("verify.py").read_bytes()))
     parts.append(Part(path="README.txt", data=readme_text(view).encode()))
-    parts.append(Part(path="index.html", data=render_index(view, items, evidence.references)))
+    parts.append(
+        Part(path="index.html", data=render_index(view, items, evidence.references, total=len(parts) + 1))
+    )
     parts.append(Part(path="ro-crate-metadata.json", data=crate_metadata(view, parts)))
     _refuse_secrets(parts)
     return Content(
@@ -74,6 +80,12 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
     )
 
 
+def _told(view: RunView, item: Item) -> dict[str, Any]:
+    """An item as plain JSON; if it is unrecorded, with the reason."""
+    reason = why(view, item)
+    return item.to_dict() | ({"reason": reason.to_dict()} if reason else {})
+
+
 def _refuse_secrets(parts: Iterable[Part]) -> None:
     texts = ((part.path, part.data) for part in parts if part.path != "verify.py")
     found = sorted({str(secret) for secret in scan_all(texts)})
@@ -81,7 +93,9 @@ def _refuse_secrets(parts: Iterable[Part]) -> None:
         raise RefusedError(
             "the package would hold what looks like a secret",
             reasons=tuple(found),
-            hint="Revoke it, take it out of configuration or log, and record the run anew.",
+            hint="Revoke it first: it was written down. Nothing was packaged. If it is none, change the text that "
+            "looks like one where it comes from (configuration, log, report or form) and record the run anew; a "
+            "record is never changed.",
         )
 
 

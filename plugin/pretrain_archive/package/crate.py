@@ -53,6 +53,8 @@ ABOUT = {
     "items.json": "Items of evidence with their verdicts",
     "timeline.json": "Events of the run in order",
     "cost.json": "Where device time went, by bin, attempt and cause",
+    "inventory.json": "Every kind of record that the run has, with counts",
+    "artifacts.json": "Every checkpoint with class, fate and results; releases, deletions, the model's life",
     "lineage.jsonl": "OpenLineage events: every try of every task with what it read and made",
     "attempts.json": "Attempts and task tries as they were recorded here, beside Airflow's own list where it is known",
     "metrics.csv": "Metric points as the training program reported them",

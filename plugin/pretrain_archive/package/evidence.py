@@ -11,19 +11,22 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain import cost, kinds
 from pretrain_archive.domain.errors import StorageError
-from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.kinds import track_of
+from pretrain_archive.domain.records import Record, Track
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.package.holdings import INVENTORY_FORMAT, artifacts, inventory
 from pretrain_archive.package.openlineage import lineage_lines
 from pretrain_archive.package.tries import attempts_of, tries_of
 from pretrain_archive.storage.port import ObjectStore
@@ -145,70 +148,56 @@ def collect(store: ObjectStore, view: RunView) -> Evidence:
     return Evidence(parts=tuple(collector.parts), references=tuple(collector.references))
 
 
+NAMES = {
+    ("snapshot.created", "manifest"): "snapshot-manifest.json",
+    ("split.created", "split"): "split.json",
+    ("processing.applied", "dropped"): "dropped-documents.jsonl",
+    ("quality.reported", "report"): "quality-report.json",
+    ("quality.reported", "html"): "quality-report.html",
+    ("quality.reported", "validation"): "quality-validation.json",
+    ("evaluation.reported", "report"): "evaluation-report.json",
+    ("release.signed", "bundle"): "model-signature.json",
+    ("attempt.ended", "log"): "attempt-{attempt}.log",
+}
+"""What a copy is called; bytes of any other kind are called after their kind and field."""
+
+PLAIN_SUFFIX = re.compile(r"\.[a-z0-9]{1,8}")
+
+
 def _sources(view: RunView) -> Iterator[_Source]:
+    """Everything outside that a record pins: each field with a location beside a field with a digest."""
     owner = (view.opened.people if view.opened else {}).get("data_owner") or "the data owner"
-    data = f"readers of the object store; ask {owner}"
-    for record, snapshot in view.all(kinds.SnapshotCreated):
-        yield _Source(
-            record=record, field="manifest_digest", digest=snapshot.manifest_digest, access=data,
-            uri=snapshot.manifest_uri, name=f"{record.sequence:06d}-snapshot-manifest.json",
-        )  # fmt: skip
-    for record, split in view.all(kinds.SplitCreated):
-        yield _Source(
-            record=record, field="split_digest", digest=split.split_digest, access=data,
-            uri=split.split_uri, name=f"{record.sequence:06d}-split.json",
-        )  # fmt: skip
-    for record, account in view.all(kinds.ProcessingApplied):
-        if account.dropped_uri and account.dropped_digest:
+    for record in view.records:
+        if record.kind in QUIET:
+            continue
+        for name, value in record.payload.items():
+            stem, digest = name.removesuffix("_uri"), record.payload.get(f"{name[:-4]}_digest")
+            if stem == name or not value or not isinstance(value, str) or not isinstance(digest, str):
+                continue
+            called = NAMES.get((record.kind, stem), _called(record.kind, stem, value))
             yield _Source(
-                record=record, field="dropped_digest", digest=account.dropped_digest, access=data,
-                uri=account.dropped_uri, name=f"{record.sequence:06d}-dropped-documents.jsonl",
-            )  # fmt: skip
-    for record, quality in view.all(kinds.QualityReported):
-        yield _Source(
-            record=record, field="report_digest", digest=quality.report_digest, access=data,
-            uri=quality.report_uri, name=f"{record.sequence:06d}-quality-report.json",
-        )  # fmt: skip
-        yield from _quality_pages(record, quality, data)
-    for record, report in view.all(kinds.EvaluationReported):
-        yield _Source(
-            record=record, field="report_digest", digest=report.report_digest, access="readers of the object store",
-            uri=report.report_uri, name=f"{record.sequence:06d}-evaluation-report.json",
-        )  # fmt: skip
-        if report.page_uri and report.page_digest:
-            yield _Source(
-                record=record, field="page_digest", digest=report.page_digest, access="readers of the object store",
-                uri=report.page_uri, name=f"{record.sequence:06d}-evaluation-report.html",
-            )  # fmt: skip
-    for record, signed in view.all(kinds.ReleaseSigned):
-        yield _Source(
-            record=record, field="bundle_digest", digest=signed.bundle_digest, access="anybody",
-            uri=signed.bundle_uri, name=f"{record.sequence:06d}-model-signature.json",
-        )  # fmt: skip
-    for record, ended in view.all(kinds.AttemptEnded):
-        if ended.log_uri and ended.log_digest:
-            yield _Source(
-                record=record, field="log_digest", digest=ended.log_digest, uri=ended.log_uri,
-                name=f"{record.sequence:06d}-attempt-{ended.attempt}.log",
-                access="operators of the platform; may hold paths and host names",
+                record=record, field=f"{stem}_digest", digest=digest, uri=value,
+                name=f"{record.sequence:06d}-{called.format(attempt=record.payload.get('attempt'))}",
+                access=_access(record.kind, stem, owner),
             )  # fmt: skip
 
 
-def _quality_pages(record: Record, quality: kinds.QualityReported, access: str) -> Iterator[_Source]:
-    """The page for people and the validator's own result; a report of an earlier release has neither."""
-    for field_name, digest, uri, name in (
-        ("html_digest", quality.html_digest, quality.html_uri, "quality-report.html"),
-        ("validation_digest", quality.validation_digest, quality.validation_uri, "quality-validation.json"),
-    ):
-        if digest and uri:
-            yield _Source(
-                record=record, field=field_name, digest=digest, uri=uri, access=access,
-                name=f"{record.sequence:06d}-{name}",
-            )  # fmt: skip
+def _called(kind: str, stem: str, uri: str) -> str:
+    """A plain name for bytes that have none in :data:`NAMES`."""
+    suffix = PLAIN_SUFFIX.fullmatch(Path(urlsplit(uri).path).suffix)
+    return f"{kind.replace('.', '-').replace('_', '-')}-{stem.replace('_', '-')}{suffix[0] if suffix else ''}"
+
+
+def _access(kind: str, stem: str, owner: str) -> str:
+    if stem == "log":
+        return "operators of the platform; may hold paths and host names"
+    if track_of(kind) is Track.DATA:
+        return f"readers of the object store; ask {owner}"
+    return "readers of the object store"
 
 
 def _checkpoints(view: RunView) -> Iterator[Reference]:
-    gone = {p.ref.partition(":")[2] for _, p in view.all(kinds.TombstoneWritten)}
+    gone = {p.ref.partition(":")[2] for _, p in view.all(kinds.TombstoneWritten) if not p.parts}
     for record, checkpoint in view.all(kinds.CheckpointRegistered):
         deleted = checkpoint.checkpoint_id in gone
         yield Reference(
@@ -243,6 +232,10 @@ def _derived(view: RunView) -> Iterator[Part]:
     yield Part(path="evidence/timeline.json", data=pretty({"events": timeline(view)}))
     yield Part(path="evidence/cost.json", data=pretty(cost.document(cost.account(view))))
     yield Part(path="evidence/metrics.csv", data=metrics_csv(view))
+    yield Part(
+        path="evidence/inventory.json", data=pretty({"format": INVENTORY_FORMAT, "kinds": inventory(view)})
+    )
+    yield Part(path="evidence/artifacts.json", data=pretty(artifacts(view)))
     yield Part(path="evidence/lineage.jsonl", data=lineage_lines(view, closing=True))
     tried = {
         "attempts": [row.to_dict() for row in attempts_of(view)],

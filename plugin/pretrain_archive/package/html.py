@@ -21,21 +21,29 @@ from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
 from pretrain_archive.domain.verdicts import WORST_FIRST, Item, counts, worst_first
 from pretrain_archive.package import curve, lineage, words
 from pretrain_archive.package.evidence import QUIET, Reference
+from pretrain_archive.package.holdings import artifacts, inventory
+from pretrain_archive.package.reasons import Reason, why, why_reference
 from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
 from pretrain_archive.package.words_items import chinese
 
 TRACKS = ("data", "compute", "artifact")
 SHOWN_EVENTS = 12
 """Events of the timeline that are open at once; the rest is folded, with its count."""
-MOST_EVENTS, MOST_ATTEMPTS, MOST_REFERENCES = 300, 60, 60
+MOST_EVENTS, MOST_ATTEMPTS, MOST_REFERENCES, MOST_CHECKPOINTS = 300, 60, 60, 40
 """What a page of a long run lists before it names how many more the file beside it holds."""
 
 
-def render_index(view: RunView, items: Sequence[Item], references: Sequence[Reference]) -> bytes:
-    """The page of a run as it is closed; the same records give the same bytes."""
+def render_index(
+    view: RunView, items: Sequence[Item], references: Sequence[Reference], *, total: int = 0
+) -> bytes:
+    """The page of a run as it is closed; the same records give the same bytes.
+
+    ``total`` is how many files the package holds beside this page.
+    """
     by_id = {item.id: item for item in items}
     shown = [item for item in items if not item.id.startswith("track.")]
     metric, attempts, events = curve.metric_name(view), _attempts(view), _shown_first(view)
+    checkpoints = artifacts(view)["checkpoints"]
     page = _environment().get_template("index.html").render(
         view=view,
         opened=view.opened,
@@ -58,6 +66,11 @@ def render_index(view: RunView, items: Sequence[Item], references: Sequence[Refe
         quality=view.latest(kinds.QualityReported),
         references=sorted(references, key=lambda r: WORST_FIRST.index(r.verdict))[:MOST_REFERENCES],
         all_references=len(references),
+        reasons=_reasons(view, items, references),
+        inventory=inventory(view),
+        checkpoints=_telling(checkpoints)[:MOST_CHECKPOINTS],
+        all_checkpoints=len(checkpoints),
+        total=f"{total:,}",
         exploration=TOLD if is_exploration(view) else None,
         chinese=bool(view.opened and view.opened.policy.get("language") == "zh-CN"),
     )  # fmt: skip
@@ -103,6 +116,19 @@ def _gates(view: RunView, by_id: Mapping[str, Item]) -> list[Any]:
     """Each gate that every run passes, and the review where one was asked, in their order."""
     shown = [gate for gate in ALL_GATES if gate in GATES or f"gate.{gate}" in by_id]
     return [(gate, by_id[f"gate.{gate}"], view.decision(gate)) for gate in shown]
+
+
+def _reasons(view: RunView, items: Sequence[Item], references: Sequence[Reference]) -> dict[str, Reason]:
+    """Why what is unrecorded is so, by the id of the item or reference."""
+    found = {item.id: why(view, item) for item in items}
+    found |= {reference.id: why_reference(view, reference) for reference in references}
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def _telling(checkpoints: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Checkpoints that somebody decided on or measured first, then the newest."""
+    rank = [(not c.get("candidates"), not c.get("evaluations"), -int(c["step"] or 0)) for c in checkpoints]
+    return [checkpoints[at] for at in sorted(range(len(checkpoints)), key=rank.__getitem__)]
 
 
 def _attempts(view: RunView) -> list[dict[str, Any]]:

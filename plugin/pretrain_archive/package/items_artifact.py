@@ -21,7 +21,7 @@ def checkpoints(view: RunView) -> Item:
             "artifact.checkpoints", "artifact", view, role="restore_owner", hint="Register a checkpoint."
         )
     check = "every file was read and hashed when the checkpoint was registered"
-    deleted = {p.ref.partition(":")[2] for _, p in view.all(kinds.TombstoneWritten)}
+    deleted = {p.ref.partition(":")[2] for _, p in view.all(kinds.TombstoneWritten) if not p.parts}
     kept = [p for _, p in found if p.checkpoint_id not in deleted]
     text = f"{len(kept)} kept, {len(found) - len(kept)} deleted with a tombstone"
     return verified("artifact.checkpoints", "artifact", check, [record for record, _ in found], text)

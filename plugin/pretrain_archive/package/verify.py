@@ -10,7 +10,7 @@ program, no link is followed. Every fault is listed; one fault does not hide the
     exit 3  intact    everything holds, but no key was given: whoever changed the package could have changed
                       this program and the key inside it too
     exit 1  changed   at least one item is not what was signed
-    exit 2            wrong use (no such folder, unreadable key)
+    exit 2            wrong use (no such folder, a folder that is no package, unreadable key)
 
 What is checked, from the outside in: the signed note ``checkpoint.txt`` (C2SP signed note and tlog-checkpoint,
 Ed25519 of RFC 8032) gives the root of a Merkle tree (RFC 6962); ``proofs.json`` gives the leaf hash of every
@@ -79,8 +79,12 @@ TRACK_OF = {
     "rule": "data", "processing": "data",
     "configuration": "compute", "environment": "compute", "launch": "compute", "attempt": "compute",
     "metrics": "compute", "event": "compute", "stop": "compute",
+    "job": "compute", "wait": "compute", "member": "compute", "change": "compute", "drill": "compute",
+    "exploration": "compute", "platform": "compute", "incident": "compute", "boundary": "compute",
+    "runbook": "compute", "service": "compute", "labels": "data",
     "checkpoint": "artifact", "evaluation": "artifact", "candidate": "artifact", "release": "artifact",
-    "tombstone": "artifact", "retention": "artifact",
+    "tombstone": "artifact", "retention": "artifact", "human_evaluation": "artifact", "model": "artifact",
+    "deletion": "artifact", "hold": "artifact",
 }  # fmt: skip
 
 EVIDENCE = {
@@ -471,6 +475,8 @@ class Verifier:
         self.keep_all = False  # whether every record stays in memory, or only those that are looked at again
         self.note: Note | None = None
         self.references: list[dict[str, Any]] = []
+        self.named: set[str] = set()  # records that files or references say they rest on
+        self.ids: set[str] = set()
         self.authenticated = False
 
     def item(self, name: str, track: str, check: str) -> Item:
@@ -484,6 +490,8 @@ class Verifier:
         """All checks, in the order of the module's text."""
         self.guard(".", self.walk, self.folder, b"", 0)
         self.guard(MANIFEST, self.read_manifest)
+        self.guard("references.json", self.read_references)
+        self.named = {e["record"] for e in (*self.listed.values(), *self.references) if "record" in e}
         leaves = self.guard(PROOFS, self.read_proofs) or []
         self.guard("chain", self.read_records, leaves)
         for path, entry in self.listed.items():
@@ -716,7 +724,7 @@ class Verifier:
         self.keep_all = self.keep_all or len(leaves) <= FOLD_ABOVE
         self.leaf_count = len(leaves)
         chain = self.item("chain", "gates", "each record names the hash of the one before it, without a gap")
-        previous, ids = "", set()  # type: ignore[var-annotated]
+        previous, ids = "", self.ids
         for number, (_, kind, leaf) in enumerate(leaves):
             path = "records/%06d-%s.json" % (number, kind)
             self.seen.add(path)
@@ -732,7 +740,8 @@ class Verifier:
             else:
                 if body["previous"] != previous:
                     chain.fault("record %d after %s" % (number, previous or "nothing"), body["previous"])
-                if self.keep_all or kind in MEANT or number >= self.record_count:
+                wanted = kind in MEANT or number >= self.record_count or body["record_id"] in self.named
+                if self.keep_all or wanted:
                     self.records.append(Record(path, kind, body, item))
             previous = leaf
         if not leaves:
@@ -846,7 +855,7 @@ class Verifier:
                 item = self.item(path, "package", "")
                 item.check = "SHA-256 as listed and as the record {} names it".format(entry["record"])
                 claims[entry["record"], entry["field"]] = ("sha256:" + entry["sha256"], item)
-        for entry in self.read_references():
+        for entry in self.references:
             name = "reference/" + brief(entry["id"])
             item = self.item(
                 name,
@@ -859,6 +868,15 @@ class Verifier:
             field = EVIDENCE.get(record.kind)
             if field:
                 self.guard(record.path, self.check_claim, record, field, claims)
+        by_id = {record.body["record_id"]: record for record in self.records}
+        for (record_id, field), (digest, item) in claims.items():
+            found = by_id.get(record_id)
+            if found is not None and EVIDENCE.get(found.kind) != field:
+                item.track = found.item.track
+                if found.payload.get(field) != digest or found.item.verdict == CHANGED:
+                    item.fault(f"{found.payload.get(field)} in {found.path}", digest)
+            elif found is None and len(self.ids) == self.leaf_count:  # every record could be read
+                item.fault("a record " + brief(record_id) + " of the package", "none")
 
     def check_claim(
         self, record: Record, field: str, claims: dict[tuple[str, str], tuple[str, Item]]
@@ -874,11 +892,11 @@ class Verifier:
         if claim[0] != expected or record.item.verdict == CHANGED:
             claim[1].fault(str(expected) + " in " + record.path, claim[0])
 
-    def read_references(self) -> list[dict[str, Any]]:
+    def read_references(self) -> None:
         """The list of what is not copied."""
         path = "references.json"
         if path not in self.files or path not in self.listed:
-            return []
+            return
         item = self.item(path, "package", "size and SHA-256 as the manifest lists them")
         try:
             whole = typed(parse_json(self.read(path, MAX_INDEX)), REFERENCES_TYPES, path)
@@ -886,7 +904,7 @@ class Verifier:
                 raise BadInput("not of format " + REFERENCES_FORMAT)
         except BadInput as error:
             item.fault("a list of references", str(error))
-            return []
+            return
         for number, entry in enumerate(whole["references"]):
             try:
                 self.references.append(typed(entry, REFERENCE_TYPES, "reference %d" % number))
@@ -896,7 +914,6 @@ class Verifier:
                 item.fault("a list of references", str(error))
                 if self.references and self.references[-1] is entry:
                     self.references.pop()
-        return self.references
 
     def check_pointer(self, entry: dict[str, Any], item: Item) -> None:
         """What the writer found at the location, and with --pointers what is there now."""
@@ -1172,6 +1189,10 @@ def main(argv: list[str] | None = None) -> int:
         if options.key:
             with open(options.key, "rb") as handle:
                 key = parse_key(handle.read(4096))
+        signs = (MANIFEST, PROOFS, NOTE, "records")  # one that is there tells of a package that lost the others
+        if not any(os.path.lexists(os.path.join(options.folder, name)) for name in signs):
+            msg = "{} is no package: it has none of {}".format(plain(options.folder), ", ".join(signs))
+            raise BadInput(msg)
         report = verify(options.folder, key=key, pointers=options.pointers)
     except (BadInput, OSError) as error:
         message = error.strerror or str(error) if isinstance(error, OSError) else str(error)

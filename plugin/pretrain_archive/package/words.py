@@ -43,6 +43,12 @@ VERDICTS: dict[str, Pair] = {
     "unrecorded": ("unrecorded", "未记录"),
 }
 
+FATES: dict[str, Pair] = {
+    "kept": ("kept", "保留"),
+    "deleted": ("deleted, tombstone kept", "已删除，保留墓碑"),
+    "deleted in part": ("deleted in part, tombstone kept", "部分删除，保留墓碑"),
+}
+
 CHECKS_ZH: dict[str, str] = {
     "what the form sent hashes to the digest recorded with it": "表单内容的摘要与同时记录的摘要一致",
     "every byte read and hashed with SHA-256": "逐字节读取并计算 SHA-256",
