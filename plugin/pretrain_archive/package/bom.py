@@ -81,6 +81,8 @@ def _model(view: RunView, record: Record, made: kinds.ReleaseMade, data: list[st
     }
     unrecorded = account.unrecorded if account else {"account": "released before releases carried an account"}
     facts |= {f"unrecorded:{name}": reason for name, reason in unrecorded.items()}
+    if not any(signed.release_id == made.release_id for _, signed in view.all(kinds.ReleaseSigned)):
+        facts["unrecorded:signature"] = "unsigned: no signing key was configured when the run was closed"
     return {
         "type": "machine-learning-model",
         "bom-ref": reference(made),

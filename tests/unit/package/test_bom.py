@@ -116,6 +116,7 @@ def test_gaps_are_named(view):
     facts = {p["name"]: p["value"] for p in bom_document(view)["metadata"]["component"]["properties"]}
 
     assert "trained from the beginning" in facts["pretrain-archive:unrecorded:dependencies.base_model"]
+    assert facts["pretrain-archive:unrecorded:signature"].startswith("unsigned: ")
 
 
 def test_the_same_records_give_the_same_bytes(view):
