@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from pretrain_archive.artifacts.candidate_account import candidate_account
+from pretrain_archive.artifacts.parts import whole_stones
 from pretrain_archive.artifacts.registration import current
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
@@ -21,7 +22,6 @@ from pretrain_archive.domain.kinds import (
     CandidateNamed,
     CheckpointRegistered,
     EvaluationReported,
-    TombstoneWritten,
     read_payload,
 )
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
@@ -168,7 +168,7 @@ def _problems(
         problems.append("its evaluation did not pass")
     if evaluation.checkpoint_digest != checkpoint.digest:
         problems.append("its evaluation is of other bytes")
-    if any(stone.ref == f"checkpoint:{checkpoint.checkpoint_id}" for _, stone in view.all(TombstoneWritten)):
+    if f"checkpoint:{checkpoint.checkpoint_id}" in whole_stones(view):
         problems.append("its bytes were deleted")
     if is_exploration(view):
         problems.append(REASON)

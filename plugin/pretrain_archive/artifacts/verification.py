@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pretrain_archive.artifacts import hashing
+from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.artifacts.generations import current, overwritten
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.location import to_path
+from pretrain_archive.artifacts.parts import gone_parts, not_resumable, whole_stones
 from pretrain_archive.artifacts.readers import FileEntry, FolderReader, Reader, local, open_reader
 from pretrain_archive.domain.errors import CheckpointError, InputError, StorageError
 from pretrain_archive.domain.identity import utc_now
-from pretrain_archive.domain.kinds import CheckpointRegistered, FileDigest, TombstoneWritten
+from pretrain_archive.domain.kinds import CheckpointRegistered, FileDigest
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 
@@ -29,6 +31,7 @@ CHECK = "every byte read and hashed with SHA-256, compared with the record"
 CHECK_STAMPED = (
     "not written since every byte was hashed, by its stamp (or read and hashed); compared with the record"
 )
+CHECK_BURIED = "a tombstone says that this part was deleted; it is looked for, not read"
 ELSEWHERE = "lies in a bucket, and what runs on this machine needs it in a folder"
 
 Opened = Callable[[str], Reader]
@@ -69,11 +72,13 @@ def verify_checkpoint(
     stamps: HashStamps | None = None,
     progress: hashing.Progress | None = None,
     opened: Opened = open_reader,
+    gone: Collection[str] = (),
 ) -> list[Item]:
     """One item per recorded file, and one per file that lies beside them and is not recorded.
 
-    By default every byte is read; files that ``stamps`` know are taken as they were hashed. A location that is out of
-    reach gives ``unrecorded``: it was not checked.
+    By default every byte is read; files that ``stamps`` know are taken as they were hashed. ``gone`` are parts that were
+    deleted (:mod:`parts`): their files must be absent. A location that is out of reach gives ``unrecorded``: it was
+    not checked.
     """
     try:
         reader = opened(checkpoint.location)
@@ -88,7 +93,10 @@ def verify_checkpoint(
         found = "missing" if _gone(checkpoint) else error.message
         return [_item(checkpoint, f.path, Verdict.CHANGED, _expected(f), found) for f in checkpoint.files]
     try:
-        return list(_compare(checkpoint, reader, listed, stamps, progress))
+        absent = {file.path for file in checkpoint.files if component_of(file.path) in gone}
+        rest = checkpoint.model_copy(update={"files": [f for f in checkpoint.files if f.path not in absent]})
+        buried = [_buried(checkpoint, path, listed.pop(path, None)) for path in sorted(absent)]
+        return [*buried, *_compare(rest, reader, listed, stamps, progress)]
     except StorageError as error:
         return [
             _item(checkpoint, "", Verdict.UNRECORDED, checkpoint.digest, f"out of reach: {error.message}")
@@ -119,7 +127,8 @@ def search_verified(view: RunView) -> Search:
     unfit: list[Unfit] = []
     for checkpoint in _newest_first(view):
         folder = to_path(checkpoint.location)
-        problems = (ELSEWHERE,) if folder is None else _problems(view, checkpoint)
+        lost = not_resumable(gone_parts(view).get(checkpoint.checkpoint_id, ()))
+        problems = (ELSEWHERE,) if folder is None else (lost,) if lost else _problems(view, checkpoint)
         if folder is not None and not problems:
             return Search(found=(checkpoint, folder), unfit=tuple(unfit))
         unfit.append(Unfit(checkpoint=checkpoint, problems=problems))
@@ -133,7 +142,7 @@ def newest_verified_anywhere(view: RunView, *, opened: Opened = open_reader) -> 
 
 
 def _newest_first(view: RunView) -> Iterator[CheckpointRegistered]:
-    deleted = {stone.ref for _, stone in view.all(TombstoneWritten)}
+    deleted = whole_stones(view)
     for checkpoint in reversed(current(view).values()):
         if f"checkpoint:{checkpoint.checkpoint_id}" not in deleted:
             yield checkpoint
@@ -145,7 +154,8 @@ def _problems(
     """What does not hold, file by file; a folder that is gone is one problem, not one per file."""
     if _gone(checkpoint):
         return ("its folder is gone",)
-    items = verify_checkpoint(checkpoint, opened=opened)
+    gone = gone_parts(view).get(checkpoint.checkpoint_id, frozenset())
+    items = verify_checkpoint(checkpoint, opened=opened, gone=gone)
     faults = [_fault(item) for item in items if item.verdict is not Verdict.VERIFIED]
     other = overwritten(view).get(checkpoint.checkpoint_id)
     if faults and other is not None:
@@ -198,6 +208,13 @@ def _compare(
     for path, entry in listed.items():
         if path not in recorded:
             yield _item(checkpoint, path, Verdict.CHANGED, "not recorded", f"{entry.size} bytes", check)
+
+
+def _buried(checkpoint: CheckpointRegistered, path: str, found: FileEntry | None) -> Item:
+    """A file of a part that has a tombstone: it must not be there."""
+    verdict = Verdict.VERIFIED if found is None else Verdict.CHANGED
+    text = "absent" if found is None else f"{found.size} bytes"
+    return _item(checkpoint, path, verdict, "deleted, by its tombstone", text, CHECK_BURIED)
 
 
 def _absence(reader: Reader, file: FileDigest) -> str:

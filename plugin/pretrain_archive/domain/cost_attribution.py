@@ -105,13 +105,15 @@ def storage_of(view: RunView, as_of: str | None) -> Storage:
     """Bytes × days from the record of each thing to its tombstone, or to ``as_of``."""
     newest = view.records[-1].recorded_at if view.records else None
     until = moment(as_of) or moment(newest) or 0
-    gone = {
-        t.ref.partition(":")[2]: moment(r.recorded_at) or until for r, t in view.all(kinds.TombstoneWritten)
-    }
+    stones = list(view.all(kinds.TombstoneWritten))
+    gone = {t.ref.partition(":")[2]: moment(r.recorded_at) or until for r, t in stones if not t.parts}
     saved = {
         c.checkpoint_id: (r, sum(f.size for f in c.files)) for r, c in view.all(kinds.CheckpointRegistered)
     }
     checkpoints = [_byte_days(size, r.recorded_at, gone.get(i, until)) for i, (r, size) in saved.items()]
+    checkpoints += [  # a part that went is not kept from then on
+        -_byte_days(t.size, r.recorded_at, gone.get(t.ref.partition(":")[2], until)) for r, t in stones if t.parts
+    ]
     made = {
         f"{s.name}@{s.version}": (r, s.total_bytes)
         for r, s in view.all(kinds.SnapshotCreated)

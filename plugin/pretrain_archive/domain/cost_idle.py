@@ -96,7 +96,7 @@ def _retained(view: RunView, at: int, days: float) -> Iterator[IdleCandidate]:
     """Checkpoints of a run that ended its training long ago, was never closed, and whose bytes still lie there."""
     if view.state in {"closed", "training"} or not view.records:
         return
-    gone = {t.ref.partition(":")[2] for _, t in view.all(kinds.TombstoneWritten)}
+    gone = {t.ref.partition(":")[2] for _, t in view.all(kinds.TombstoneWritten) if not t.parts}
     kept = [
         sum(file.size for file in c.files)
         for _, c in view.all(kinds.CheckpointRegistered)

@@ -74,7 +74,7 @@ def attempts_left(view: RunView) -> int | None:
 
 def kept_checkpoint(view: RunView) -> tuple[Record, CheckpointRegistered] | None:
     """The verified checkpoint that a next attempt would start from: of the latest attempt, its highest step."""
-    gone = {stone.ref for _, stone in view.all(kinds.TombstoneWritten)}
+    gone = {stone.ref for _, stone in view.all(kinds.TombstoneWritten) if not stone.parts}
     kept = [
         found
         for found in view.all(CheckpointRegistered)

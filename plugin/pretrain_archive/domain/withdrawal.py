@@ -136,7 +136,7 @@ def _read(details: _Details, view: RunView) -> None:
 
 
 def _read_artifacts(details: _Details, view: RunView) -> None:
-    gone = {fact.ref for _, fact in view.all(kinds.TombstoneWritten)}
+    gone = {fact.ref for _, fact in view.all(kinds.TombstoneWritten) if not fact.parts}
     run = view.run_uid
     for _, checkpoint in view.all(kinds.CheckpointRegistered):
         ref = f"checkpoint:{checkpoint.checkpoint_id}"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from pretrain_archive.artifacts.formats.folder import component_of
+from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.kinds import CheckpointRegistered, FileDigest
 from pretrain_archive.storage.bulk import KeyFault

@@ -173,7 +173,7 @@ def verify_place(
 def listed(view: RunView) -> list[Listed]:
     """The registered checkpoints of a run in the order of attempt and step, with class, state and last use."""
     used, over = last_used(view), overwritten(view)
-    gone = {stone.ref for _, stone in view.all(TombstoneWritten)}
+    gone = {stone.ref for _, stone in view.all(TombstoneWritten) if not stone.parts}
 
     def state(fact: CheckpointRegistered) -> str:
         if f"checkpoint:{fact.checkpoint_id}" in gone:

@@ -109,7 +109,7 @@ def _require_readable(view: RunView, conf: Mapping[str, Any]) -> None:
 
 def _files(view: RunView, runs_folder: Path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     """What lies around of the run: may it go, and why."""
-    gone = {stone.ref.partition(":")[2] for _, stone in view.all(kinds.TombstoneWritten)}
+    gone = {stone.ref.partition(":")[2] for _, stone in view.all(kinds.TombstoneWritten) if not stone.parts}
     removable, kept = [], []
     closed = view.state == "closed"
     for checkpoint in current(view).values():
