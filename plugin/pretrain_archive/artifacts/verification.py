@@ -76,9 +76,9 @@ def verify_checkpoint(
 ) -> list[Item]:
     """One item per recorded file, and one per file that lies beside them and is not recorded.
 
-    By default every byte is read; files that ``stamps`` know are taken as they were hashed. ``gone`` are parts that were
-    deleted (:mod:`parts`): their files must be absent. A location that is out of reach gives ``unrecorded``: it was
-    not checked.
+    By default every byte is read; files that ``stamps`` know are taken as they were hashed. ``gone`` are parts that
+    were deleted (:mod:`parts`): their files must be absent. A location that is out of reach gives ``unrecorded``: it
+    was not checked.
     """
     try:
         reader = opened(checkpoint.location)
