@@ -157,6 +157,7 @@ class Handler(BaseHTTPRequestHandler):
                 if request.query.get("fieldValidation") == "Strict":
                     check_fields(kind, request.body)
                 if request.query.get("dryRun"):
+                    store.require_namespace(kind, ns)
                     return 201, admit(kind, dict(request.body))
                 return 201, store.create(kind, ns, admit(kind, dict(request.body)))
             case "update", sub:

@@ -121,8 +121,7 @@ class Store:
             if "name" not in meta:
                 meta["name"] = meta.get("generateName", "") + secrets.token_hex(3)[:5]
             if namespace and resource not in CLUSTER_WIDE:
-                if ("namespaces", "", namespace) not in self.objects:
-                    raise not_found("namespaces", namespace)
+                self.require_namespace(resource, namespace)
                 meta["namespace"] = namespace
             key = (resource, namespace, meta["name"])
             if key in self.objects:
@@ -137,6 +136,13 @@ class Store:
             meta.pop("resourceVersion", None)
             self.born.append(key)
             return self._put("ADDED", key, made, None)
+
+    def require_namespace(self, resource: str, namespace: str) -> None:
+        """404 if the namespace of a new object is not there."""
+        with self.changed:
+            known = ("namespaces", "", namespace) in self.objects
+            if namespace and resource not in CLUSTER_WIDE and not known:
+                raise not_found("namespaces", namespace)
 
     def update(
         self, resource: str, namespace: str, name: str, edit: Callable[[Object], Object | None]

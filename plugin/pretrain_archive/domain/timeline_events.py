@@ -14,7 +14,7 @@ NETWORK = ("network", "nccl", "gloo", "collective", "rendezvous")
 
 _STORAGE = {"data_read", "data_error", "unusable_lines"}
 _ENVIRONMENT = {"libraries", "environment"}
-_BAD = {"not_started", "worker_restarted", "data_error", "unusable_lines", "signal"}
+_BAD = {"not_started", "job_edited", "worker_restarted", "data_error", "unusable_lines", "signal"}
 
 
 class Around:

@@ -126,11 +126,16 @@ def check_cluster(bench: Bench, cluster: Kubernetes, view: RunView) -> None:
     api.list(cluster.object_kind, cluster.namespace, labels=f"{RUN_LABEL}={label_value(view.run_uid)}")
 
 
-def require_buildable(cluster: Kubernetes, spec: JobSpec) -> None:
-    """Refuse what no job can be made of before a token is used; ``InputError`` names the field of the policy."""
+def require_buildable(bench: Bench, cluster: Kubernetes, spec: JobSpec) -> None:
+    """Refuse before a token is used what no job can be made of, and what the cluster would not take.
+
+    ``InputError`` names the field of the policy: a namespace that is not there among them, which a list of the jobs
+    in it would not show. The cluster is asked by a dry run, which stores nothing.
+    """
     from pretrain_archive.compute.kubernetes.manifest import build_objects  # noqa: PLC0415 (heavy)
 
-    build_objects(spec, cluster, token_digest=f"sha256:{0:064x}")
+    objects = build_objects(spec, cluster, token_digest=f"sha256:{0:064x}")
+    bench.clusters(cluster).rehearse(objects.kind, objects.namespace, objects.job)
 
 
 def require_data_shared(cluster: Kubernetes, manifest: Path) -> None:

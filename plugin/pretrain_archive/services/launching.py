@@ -142,7 +142,7 @@ def _start(
         places = {"the checkpoint folder": spec.checkpoint_folder}
         places |= {"the program's folder": spec.program_folder} if spec.program_folder else {}
         require_shared(cluster, places)
-        require_buildable(cluster, spec)
+        require_buildable(bench, cluster, spec)
     if resume:
         caller.say(f"attempt {permit.attempt} resumes from the verified checkpoint of step {resume[1]}")
     if asked_to_end():

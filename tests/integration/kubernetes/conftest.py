@@ -23,9 +23,9 @@ def ledger(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    """A cluster whose kubelets run the commands of pods as processes."""
-    with FakeCluster() as made:
+def cluster(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
+    """A cluster whose kubelets run the commands of pods as processes, unless the module says otherwise (CLUSTER)."""
+    with FakeCluster(**getattr(request.module, "CLUSTER", {})) as made:
         yield made
 
 

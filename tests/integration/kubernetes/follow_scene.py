@@ -13,6 +13,8 @@ from pretrain_archive.compute.kubernetes.follow import Connect, Follower, Pace, 
 from pretrain_archive.compute.kubernetes.names import ATTEMPT_LABEL, RUN_LABEL
 
 NAMESPACE = "training"
+PLAYED: dict[str, Any] = {"kubelet": "hand", "bookmark_seconds": 0.3}
+"""A cluster whose pods the tests play by hand; what a module calls CLUSTER is what its fixture is made with."""
 QUICK = Pace(watch=60, poll=0.2, first_pause=0.05, longest_pause=0.3, linger=0.3)
 
 

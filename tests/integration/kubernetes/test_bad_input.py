@@ -50,11 +50,6 @@ def not_there(cluster: FakeCluster) -> None:
     )
 
 
-def denied(cluster: FakeCluster) -> None:
-    """The account may list jobs and not create them."""
-    cluster.forbid("create", "jobs")
-
-
 SLOWLY = {"template": {"spec": {"nodeSelector": {"a": "b"}}}, "start_minutes": 0.02}
 ACCOUNT = 'environment: .*serviceaccount "nobody" not found'
 UNKNOWN = 'unknown field "spec.template.spec.tolerationz"'
@@ -66,16 +61,15 @@ def template(**spec: Any) -> dict[str, Any]:
 
 
 STARTED = [
-    pytest.param({"namespace": "nowhere"}, nothing, "namespace: there is no such namespace", id="namespace"),
     pytest.param({"service_account": "nobody"}, nothing, ACCOUNT, id="account"),
-    pytest.param({}, denied, "create of Job is forbidden.*cannot create", id="forbidden"),
     pytest.param({}, not_there, "image: image .*not found", id="image"),
     pytest.param({}, zero, "quota: .*exceeded quota: none", id="quota zero"),
     pytest.param(SLOWLY, nothing, "topology: .*the limit is 0.02 min", id="no such node"),
-    pytest.param(template(tolerationz=[]), nothing, UNKNOWN, id="misspelled"),
 ]
 """What only the cluster can say, after the token was used: the attempt has an end with that reason."""
 REFUSED = [
+    pytest.param({"namespace": "nowhere"}, "namespace: there is no such namespace", id="namespace"),
+    pytest.param(template(tolerationz=[]), UNKNOWN, id="misspelled"),
     pytest.param({"object_kind": "TrainJob"}, "compute.kubernetes.runtime", id="no runtime"),
     pytest.param(template(restartPolicy="Always"), "spec.restartPolicy", id="forbidden by us"),
     pytest.param(template(volumes="x"), "spec.volumes.* is a list", id="volumes"),
@@ -91,7 +85,7 @@ REFUSED = [
     pytest.param({"python": ""}, "compute.kubernetes.python", id="python"),
     pytest.param({"queue": "not a label!"}, "compute.kubernetes.queue", id="queue"),
 ]
-"""What is refused before a token is used."""
+"""What is refused before a token is used, by ourselves or by the cluster in a dry run."""
 
 
 def signed(
@@ -138,3 +132,16 @@ def test_what_no_job_can_be_made_of(
 
     assert [] == list(task.line.view().all(kinds.LaunchIntended))
     assert [] == cluster.ever("jobs")
+
+
+@pytest.mark.case("L05")
+def test_an_account_that_may_create_nothing(
+    cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the account may not do is told before a token is used, too."""
+    task = signed(cluster, tmp_path, monkeypatch, {})
+    cluster.forbid("create", "jobs")
+    with pytest.raises(AirflowFailException, match=r"create of Job is forbidden.*cannot create"):
+        task.start()
+
+    assert [] == list(task.line.view().all(kinds.LaunchIntended))

@@ -20,6 +20,8 @@ from pretrain_archive.domain.errors import (
     StillRunningError,
 )
 from pretrain_archive.domain.kinds import AttemptEnded, JobCreated, JobRemoved
+from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.domain.timeline import timeline
 
 CALLS = ("create", "read", "list", "patch", "delete", "append")
 
@@ -389,3 +391,41 @@ def test_another_job_of_the_name_is_never_released_or_ended(run: Run, by_hand: F
     [left] = by_hand.list("jobs")
     assert other["metadata"]["uid"] == left["metadata"]["uid"]
     assert True is left["spec"]["suspend"]
+
+
+@pytest.mark.requirement("R072", "R093")
+def test_an_edit_after_the_release_is_reported(run: Run, by_hand: FakeCluster) -> None:
+    """Deadline and members that somebody changes in the cluster are on record once, whoever visits, and in the log."""
+    record = run.launch().create()
+    by_hand.wait(lambda: by_hand.ever("pods"))
+    first = run.launch(task=origin(2))
+    first.adopt(record)
+    first.visit()
+    assert [] == [r for r in run.records("event.recorded") if r.payload["event"] == "job_edited"]
+    by_hand.patch("jobs", record.payload["name"], {"spec": {"activeDeadlineSeconds": 999_999}}, NAMESPACE)
+    for visitor in (first, first, run.launch(task=origin(3))):
+        visitor.adopt(record)
+        visitor.visit()
+    told = [r for r in run.records("event.recorded") if r.payload["event"] == "job_edited"]
+
+    assert ["activeDeadlineSeconds is 999999"] == [
+        r.payload["data"]["reason"].partition(" and ")[0] for r in told
+    ]
+    assert any("was changed after its release: activeDeadlineSeconds" in line for line in run.lines)
+    [entry] = [e for e in timeline(RunView.of(run.run_uid, run.ledger.records())) if e.name == "job_edited"]
+    assert ("bad", True) == (entry.tone, "999999" in entry.what)
+
+
+@pytest.mark.requirement("R191")
+def test_a_status_of_another_type_does_not_end_a_visit(run: Run, by_hand: FakeCluster) -> None:
+    """A pod whose containers' states are no list is a member of which these are unrecorded; the attempt goes on."""
+    launch = run.launch()
+    launch.create()
+    [name] = by_hand.wait(lambda: [pod["metadata"]["name"] for pod in by_hand.list("pods")])
+    space = by_hand.list("pods")[0]["metadata"]["namespace"]
+    odd = {"containerStatuses": "broken", "reason": ["x"], "startTime": "soon"}
+    by_hand.store.update("pods", space, name, lambda old: {**old, "status": {**old["status"], **odd}})
+
+    assert "ended" != launch.visit().state
+    [member] = run.records("member.observed")
+    assert (None, name) == (member.payload["restarts"], member.payload["name"])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
-import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.integration.kubernetes.follow_scene import (
     NAMESPACE,
+    PLAYED,
     QUICK,
     away,
     complete,
@@ -25,12 +24,7 @@ from tests.integration.kubernetes.follow_scene import (
 
 from pretrain_archive.compute.kubernetes.follow import Follower, Target, follower_for
 
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    """A cluster whose pods the tests play by hand."""
-    with FakeCluster(kubelet="hand", bookmark_seconds=0.3) as made:
-        yield made
+CLUSTER = PLAYED
 
 
 def test_end_of_a_job_is_noticed(cluster: FakeCluster) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 
 import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.integration.kubernetes.follow_scene import (
     NAMESPACE,
+    PLAYED,
     QUICK,
     away,
     complete,
@@ -24,12 +24,7 @@ from tests.integration.kubernetes.follow_scene import (
 
 from pretrain_archive.compute.kubernetes.follow import Follower
 
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    """A cluster whose pods the tests play by hand."""
-    with FakeCluster(kubelet="hand", bookmark_seconds=0.3) as made:
-        yield made
+CLUSTER = PLAYED
 
 
 def test_gone_history_is_listed_anew(cluster: FakeCluster) -> None:

@@ -192,7 +192,7 @@ def test_cluster_and_ledger_away_during_visits(
     task = ready(line, steps=4000, seconds=0.02)
     trigger = running(task, cluster)
     event = {"news": "visit", "trigger": trigger.serialize()[1]}
-    monkeypatch.setattr("pretrain_archive.compute.kubernetes.api._pause", lambda *_: 60.0)
+    monkeypatch.setattr("pretrain_archive.compute.kubernetes.api.pause_of", lambda *_: 60.0)
     fault = cluster.fail("get", "jobs", status=503, times=-1)
     again = task.resume(event)
     assert isinstance(again, LaunchTrigger)

@@ -89,7 +89,7 @@ def test_what_cannot_be_ended_is_named_and_tried_again(
     cluster: FakeCluster, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cluster does not answer: the task fails with the run's name, and its next try ends the job."""
-    monkeypatch.setattr("pretrain_archive.compute.kubernetes.api._pause", lambda *_: 60.0)
+    monkeypatch.setattr("pretrain_archive.compute.kubernetes.api.pause_of", lambda *_: 60.0)
     fault = cluster.fail("delete", "jobs", status=503, times=-1)
     with pytest.raises(AirflowException, match=f"1 jobs could not be ended: {task.line.run_uid}"):
         clean_up("failed")

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from urllib.parse import quote
 
-from pretrain_archive.compute.kubernetes.api_errors import Answer, Call, passes, refusal, unavailable
+from pretrain_archive.compute.kubernetes.api_errors import (
+    Answer,
+    Call,
+    bytes_of,
+    cause_of,
+    passes,
+    pause_of,
+    refusal,
+    unavailable,
+)
+from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError
 
 if TYPE_CHECKING:
@@ -66,6 +75,8 @@ CALLS = (
 used. A role for the service account of the connection is written from it."""
 
 PAGE = 500
+STRICT = (("fieldValidation", "Strict"),)
+"""A field that the cluster does not know is an error, and is not dropped."""
 
 
 class TakenError(ArchiveError):
@@ -85,6 +96,9 @@ class ClusterApi(Protocol):
 
     def create(self, kind: str, namespace: str, body: Mapping[str, Any]) -> Object:
         """Store a new object and return it; :class:`TakenError` if its name is taken."""
+
+    def rehearse(self, kind: str, namespace: str, body: Mapping[str, Any]) -> None:
+        """Ask whether the cluster would take the object; nothing is stored. Raises as :meth:`create` if not."""
 
     def read(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object, None if there is none."""
@@ -139,13 +153,19 @@ class KubernetesApi:
     def create(self, kind: str, namespace: str, body: Mapping[str, Any]) -> Object:
         """See :class:`ClusterApi`."""
         call = Call("create", kind, namespace, str(body["metadata"]["name"]))
-        strict = [
-            ("fieldValidation", "Strict")
-        ]  # a field that the cluster does not know is an error, not dropped
-        answer = self._ask(call, "POST", PLACES[kind].path(namespace), query=strict, body=dict(body))
+        answer = self._ask(call, "POST", PLACES[kind].path(namespace), query=[*STRICT], body=dict(body))
         if answer.status == 409:
             raise TakenError(f"{kind} {call.name} is there already in namespace {namespace}.")
         return self._object(call, answer)
+
+    def rehearse(self, kind: str, namespace: str, body: Mapping[str, Any]) -> None:
+        """See :class:`ClusterApi`: a dry run. A webhook that takes none, or a taken name, says nothing of the job."""
+        call = Call("create", kind, namespace, str(body["metadata"]["name"]))
+        query = [*STRICT, ("dryRun", "All")]
+        answer = self._ask(call, "POST", PLACES[kind].path(namespace), query=query, body=dict(body))
+        if answer.status == 409 or (answer.status == 400 and "does not support dry run" in answer.message):
+            return
+        self._object(call, answer)
 
     def read(self, kind: str, namespace: str, name: str) -> Object | None:
         """See :class:`ClusterApi`."""
@@ -228,7 +248,7 @@ class KubernetesApi:
             tries += 1
             if not passes(answer, method):
                 return answer
-            pause = _pause(answer, tries)
+            pause = pause_of(answer, tries)
             if time.monotonic() + pause > until:
                 raise unavailable(call, answer, self._host, tries)
             log.debug(
@@ -252,11 +272,11 @@ class KubernetesApi:
             if not error.status:
                 return Answer(status=0, problem=str(error.reason or error))
             return Answer(
-                status=int(error.status), data=_bytes(error.body), retry_after=known.get("retry-after")
+                status=int(error.status), data=bytes_of(error.body), retry_after=known.get("retry-after")
             )
         except (HTTPError, OSError, ValueError) as error:
-            return Answer(status=0, problem=_cause(error))
-        return Answer(status=int(response.status), data=_bytes(response.data))
+            return Answer(status=0, problem=cause_of(error))
+        return Answer(status=int(response.status), data=bytes_of(response.data))
 
     def _object(self, call: Call, answer: Answer) -> Object:
         if answer.status >= 400:
@@ -274,27 +294,7 @@ class KubernetesApi:
                 f"{self._host} answered {call.text} with something that is no object of Kubernetes.",
                 hint="Check that the address of the connection is that of a Kubernetes API server.",
             )
-        return found
+        return sound(found)
 
     def _refuse(self, call: Call, answer: Answer) -> NoReturn:
         raise refusal(call, answer, self._host)
-
-
-def _pause(answer: Answer, tries: int) -> float:
-    """Seconds until the next try: what the server asks for, up to ten; else longer each time, and never in step."""
-    try:
-        asked = float(answer.retry_after or 0)
-    except ValueError:
-        asked = 0.0
-    grown = min(8.0, 0.2 * 2.0 ** min(tries, 6))
-    return float(min(10.0, max(0.0, asked)) or grown) * random.uniform(0.75, 1.25)  # noqa: S311 (no secret)
-
-
-def _bytes(data: Any) -> bytes:
-    return data.encode() if isinstance(data, str) else bytes(data or b"")
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost reason, without the client's object addresses."""
-    reason = getattr(error, "reason", None)
-    return _cause(reason) if isinstance(reason, BaseException) else f"{type(error).__name__}: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -129,3 +130,24 @@ def _request(call: Call, answer: Answer) -> ArchiveError:
                 f"the cluster refuses to {call.text} (HTTP {answer.status}): {said}",
                 hint="Mend what is named in [compute.kubernetes] of the policy.",
             )  # fmt: skip
+
+
+def pause_of(answer: Answer, tries: int) -> float:
+    """Seconds until the next try: what the server asks for, up to ten; else longer each time, and never in step."""
+    try:
+        asked = float(answer.retry_after or 0)
+    except ValueError:
+        asked = 0.0
+    grown = min(8.0, 0.2 * 2.0 ** min(tries, 6))
+    return float(min(10.0, max(0.0, asked)) or grown) * random.uniform(0.75, 1.25)  # noqa: S311 (no secret)
+
+
+def bytes_of(data: Any) -> bytes:
+    """A body as bytes, whatever the client made of it."""
+    return data.encode() if isinstance(data, str) else bytes(data or b"")
+
+
+def cause_of(error: BaseException) -> str:
+    """The innermost reason, without the client's object addresses."""
+    reason = getattr(error, "reason", None)
+    return cause_of(reason) if isinstance(reason, BaseException) else f"{type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from pretrain_archive.compute.kubernetes.api import PLACES
+from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.domain.errors import ArchiveError
 
 LABELLED = frozenset({"Job", "TrainJob", "Pod"})
@@ -62,7 +63,7 @@ class ClientCluster:
         while True:
             page = [*query, ("continue", token)] if token else query
             found = await self._read(PLACES[kind].path(namespace), page)
-            items += found.get("items") or []
+            items += [sound(item) for item in found.get("items") or [] if isinstance(item, dict)]
             meta = found.get("metadata") or {}
             token = meta.get("continue") or ""
             if not token:
@@ -81,12 +82,14 @@ class ClientCluster:
             yield {"type": "OPENED", "object": {}}
             async for line in _lines(answer.content):
                 event = json.loads(line)
+                if not isinstance(event, dict) or not isinstance(event.get("object") or {}, dict):
+                    raise FollowError(f"a line of the watch is no event: {str(event)[:200]}")
                 if event.get("type") == "ERROR":
                     status = event.get("object") or {}
                     raise FollowError(
                         str(status.get("message") or status), status=int(status.get("code") or 0)
                     )
-                yield event
+                yield {**event, "object": sound(event.get("object") or {})}
         except ValueError as error:
             raise FollowError(f"a line of the watch cannot be read: {error}") from error
         except _broken() as error:

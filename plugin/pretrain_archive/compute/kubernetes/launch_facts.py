@@ -19,6 +19,7 @@ from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
     AttemptStarted,
+    EventRecorded,
     JobEnded,
     JobRemoved,
     MemberObserved,
@@ -41,6 +42,7 @@ class Facts:
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
+        self.edits: set[str] = set()
         self.reload()
 
     def reload(self) -> None:
@@ -181,6 +183,18 @@ class Facts:
         """Record that the job was taken away; what was not verified is followed by another record."""
         if self.removed is None or not self.removed.verified_absent:
             self._append("removed", removed)
+
+    def edited(self, text: str, *, at: datetime) -> bool:
+        """Record that the job was changed by somebody after its release, once for each difference."""
+        if text in self.edits:
+            return False
+        event = EventRecorded(
+            attempt=self.writer.attempt, event="job_edited", at=format_time(at), data={"reason": text}
+        )
+        key = f"job.edited/{self.writer.run_uid}/{self.writer.attempt}/{text}"
+        made = self._once(event, int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) & 0x7FFFFFFF, key)
+        self.edits.add(text)  # whoever was first: it is on record
+        return made
 
     # -- appending -----------------------------------------------------------------------------------
 

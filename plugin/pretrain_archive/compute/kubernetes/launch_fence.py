@@ -17,9 +17,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from pretrain_archive.compute.kubernetes.api import ClusterApi, TakenError
-from pretrain_archive.compute.kubernetes.launch_compare import first_difference
+from pretrain_archive.compute.kubernetes.launch_compare import essence, first_difference
 from pretrain_archive.compute.kubernetes.manifest import JobObjects, freed
-from pretrain_archive.compute.kubernetes.manifest_pod import CONTAINER
 from pretrain_archive.compute.kubernetes.names import ATTEMPT_LABEL, RUN_LABEL, TOKEN_LABEL
 from pretrain_archive.compute.kubernetes.removal import remove
 from pretrain_archive.compute.kubernetes.standing import RELEASED, Job
@@ -59,34 +58,6 @@ def _take_away(
     )  # fmt: skip
 
 
-def _essence(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What no webhook may change: how often and how long the job runs, and what it starts.
-
-    Placement (tolerations, selectors, sidecars of a mesh) is the cluster's affair and may be added to.
-    """
-    spec = job.get("spec") or {}
-    if job.get("kind") == "TrainJob":
-        trainer = spec.get("trainer") or {}
-        image = _bytes_of(trainer.get("image"))
-        return {"image": image, **{name: trainer.get(name) for name in ("command", "numNodes")}}
-    pod = (spec.get("template") or {}).get("spec") or {}
-    limits = ("parallelism", "completions", "completionMode", "backoffLimit", "activeDeadlineSeconds")
-    return {
-        **{name: spec.get(name) for name in limits},
-        "restartPolicy": pod.get("restartPolicy"),
-        "containers": [
-            {"image": _bytes_of(item.get("image")), "command": item.get("command")}
-            for item in pod.get("containers") or ()
-            if item.get("name") == CONTAINER
-        ],
-    }
-
-
-def _bytes_of(image: Any) -> str:
-    """What an image reference pins: its digest, so that a mirror may stand in for the registry; else all of it."""
-    return str(image).rpartition("@")[2]
-
-
 def job_of(created: JobCreated, *, queued: bool) -> Job:
     """The job that a record names."""
     labels = created.manifest["metadata"].get("labels") or {}
@@ -117,7 +88,7 @@ def create_suspended(api: ClusterApi, objects: JobObjects, *, seconds: float = 6
         except TakenError:
             there = api.read(objects.kind, objects.namespace, objects.name)
         else:
-            if why := freed(made) or first_difference(_essence(objects.job), _essence(made)):
+            if why := freed(made) or first_difference(essence(objects.job), essence(made)):
                 _take_away(api, objects, made, why, seconds=seconds)
             return made
         if there is None or "deletionTimestamp" in there["metadata"]:

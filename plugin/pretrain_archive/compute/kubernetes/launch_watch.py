@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from pretrain_archive.compute.ingest import TRANSIENT, Ingest, OnCheckpoint
 from pretrain_archive.compute.kubernetes.api import ClusterApi
 from pretrain_archive.compute.kubernetes.exits import JobVerdict, member_of, verdict_of
 from pretrain_archive.compute.kubernetes.exits_pod import worker_of
-from pretrain_archive.compute.kubernetes.exits_reason import DISRUPTIONS, EVENTS
+from pretrain_archive.compute.kubernetes.launch_compare import edits
 from pretrain_archive.compute.kubernetes.launch_end import gone_verdict, recorded_verdict
 from pretrain_archive.compute.kubernetes.launch_facts import Facts, allocated_at, started_payload
+from pretrain_archive.compute.kubernetes.launch_fence import recorded_job
+from pretrain_archive.compute.kubernetes.launch_words import stopped, told, told_end
 from pretrain_archive.compute.kubernetes.standing import MOST_PENDING, Job, Look, Object, Standing, look
 from pretrain_archive.compute.kubernetes.waiting import Wait, wait_of
 from pretrain_archive.compute.log import LogTail
@@ -24,7 +27,7 @@ from pretrain_archive.compute.spec import JobSpec
 from pretrain_archive.compute.stops import first_stop, rules_of, state_of
 from pretrain_archive.domain.errors import ClusterUnavailableError
 from pretrain_archive.domain.identity import format_time
-from pretrain_archive.domain.kinds import MemberObserved, StopFired
+from pretrain_archive.domain.kinds import JobCreated, MemberObserved, StopFired, read_payload
 from pretrain_archive.domain.kinds.cluster import ExitClass
 from pretrain_archive.domain.policy_compute import Kubernetes
 
@@ -54,6 +57,7 @@ class Watch:
         self.progress_at = 0.0
         self.failing_since: float | None = None
         self.suspended = False
+        self.released: Mapping[str, Any] | None = None
 
     @property
     def seen(self) -> Seen:
@@ -77,7 +81,7 @@ class Watch:
         if shown is None:
             if stop is None or away is None:
                 raise away or ClusterUnavailableError("the cluster showed nothing")
-            return Standing(state="ended", why=_stopped(stop), stop=stop, last_step=self.seen.last_step)
+            return Standing(state="ended", why=stopped(stop), stop=stop, last_step=self.seen.last_step)
         return self._stand(shown, wait=wait, stop=stop, killed=killed)
 
     def _with_missed(self, api: ClusterApi, job: Job, shown: Look) -> Look:
@@ -96,6 +100,7 @@ class Watch:
                 self.suspended = shown.suspended
                 self.unreleased = shown.suspended and not shown.released
                 self.observe(shown.pods, at=at, events=shown.events)
+                self._compare(shown, at)
                 wait = self._wait(shown)
             self.ingest.poll()
             self._start()
@@ -123,12 +128,22 @@ class Watch:
 
     def _why(self, verdict: JobVerdict, *, wait: Wait | None, stop: StopFired | None, killed: str) -> str:
         if stop is not None:
-            return _stopped(stop)
+            return stopped(stop)
         if killed:
             return killed
         if verdict.terminal:
             return verdict.reason
         return f"{wait.reason}: {wait.message}" if wait is not None and wait.hopeless else ""
+
+    def _compare(self, shown: Look, at: datetime) -> None:
+        """Write down what somebody changed in the job since it was put on record: its deadline, its members."""
+        if self.released is None and (record := recorded_job(self.writer)) is not None:
+            self.released = read_payload(record, JobCreated).manifest
+        if shown.job is None or self.released is None:
+            return
+        for text in edits(self.released, shown.job):
+            if self.facts.edited(text, at=at):
+                self.progress(f"the job was changed after its release: {text}")
 
     # -- facts -----------------------------------------------------------------------------------------
 
@@ -142,7 +157,7 @@ class Watch:
         missed = self.facts.vanished(present, at=at, how=lambda member: told_end(member, events) or default)
         fresh = [self._member(pod, at=at, events=events) for pod in sorted(pods, key=_age)]
         for member in [*missed, *self.facts.observe(fresh)]:
-            self.progress(_told(member))
+            self.progress(told(member))
 
     def _member(self, pod: Object, *, at: datetime, events: Sequence[Object]) -> MemberObserved:
         uid = pod["metadata"].get("uid")
@@ -173,11 +188,11 @@ class Watch:
 
     def _wait(self, shown: Look) -> Wait | None:
         wait = self._waits(shown)
-        told = self.facts.wait(wait, at=shown.at)
-        if told is not None and told.ended:
-            self.progress(f"no longer waiting for {told.reason}")
-        elif told is not None:
-            self.progress(f"waiting ({told.reason}): {told.message}")
+        new = self.facts.wait(wait, at=shown.at)
+        if new is not None and new.ended:
+            self.progress(f"no longer waiting for {new.reason}")
+        elif new is not None:
+            self.progress(f"waiting ({new.reason}): {new.message}")
         elif wait is not None and shown.position is not None and self._moved(wait):
             self.progress(f"still waiting ({wait.reason}): {wait.message}")
         return wait
@@ -274,27 +289,6 @@ class Watch:
         self.show(final=True)
 
 
-def told_end(member: MemberObserved, events: Sequence[Object]) -> ExitClass | None:
-    """How a member ended whose pod is gone, by the condition that it had and by the events about it."""
-    if member.condition:
-        return DISRUPTIONS.get(member.condition.partition(": ")[2], "evicted")
-    about = [e for e in events if (e.get("involvedObject") or {}).get("uid") == member.uid]
-    return next((EVENTS[str(event.get("reason"))] for event in about if event.get("reason") in EVENTS), None)
-
-
 def _age(pod: Object) -> tuple[str, str]:
     meta = pod["metadata"]
     return str(meta.get("creationTimestamp", "")), str(meta.get("name", ""))
-
-
-def _stopped(stop: StopFired) -> str:
-    return f"stop rule {stop.rule}: {stop.observed}, limit {stop.limit}"
-
-
-def _told(member: MemberObserved) -> str:
-    """A member in a line of the log."""
-    where = f" on {member.node}" if member.node else ""
-    end = f", {member.exit_class}" if member.exit_class else ""
-    code = f" (exit code {member.exit_code})" if member.exit_code is not None else ""
-    why = next((text for text in (member.condition, member.reason) if text), "")
-    return f"worker {member.worker}, pod {member.name}{where}: {member.phase}{end}{code}{': ' + why if why else ''}"

@@ -7,6 +7,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.cluster_patch import merge
 
-from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError, _pause
-from pretrain_archive.compute.kubernetes.api_errors import Answer
+from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError
+from pretrain_archive.compute.kubernetes.api_errors import Answer, pause_of
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, InputError, RefusedError
 
@@ -72,6 +73,34 @@ def test_a_taken_name(api: KubernetesApi) -> None:
     api.create("Job", SPACE, job())
     with pytest.raises(TakenError, match="one"):
         api.create("Job", SPACE, job())
+
+
+@pytest.mark.parametrize(
+    ("fault", "refused"),
+    [
+        pytest.param({}, "", id="would be taken"),
+        pytest.param({"status": 409, "reason": "AlreadyExists"}, "", id="the name is taken"),
+        pytest.param(
+            {"status": 400, "message": 'admission webhook "x" does not support dry run'},
+            "",
+            id="a webhook without",
+        ),
+        pytest.param({"status": 403, "message": "jobs is forbidden: no"}, "is forbidden", id="forbidden"),
+        pytest.param({"status": 422, "message": "spec.x is wrong"}, r"spec\.x is wrong", id="wrong"),
+    ],
+)
+def test_a_rehearsal_stores_nothing(
+    api: KubernetesApi, cluster: FakeCluster, fault: dict[str, Any], refused: str
+) -> None:
+    """It is refused as the creation would be, and what says nothing about the job is no refusal."""
+    if fault:
+        cluster.fail("create", "jobs", times=1, **fault)
+    with pytest.raises(ArchiveError, match=refused) if refused else nullcontext():
+        api.rehearse("Job", SPACE, job())
+    with pytest.raises(ArchiveError, match="no such namespace"):
+        api.rehearse("Job", "nowhere", job())
+
+    assert [] == cluster.ever("jobs")
 
 
 def test_another_object_of_the_name_is_not_deleted(api: KubernetesApi) -> None:
@@ -278,7 +307,7 @@ def test_what_is_no_api_server(api: KubernetesApi, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("asked", ["-5", "nan", "inf", "soon", "1e9"])
 def test_a_pause_that_a_server_asks_for_is_bounded(asked: str) -> None:
     """Whatever stands in Retry-After, a try follows within seconds."""
-    assert 0 < _pause(Answer(status=429, retry_after=asked), 1) <= 12.5
+    assert 0 < pause_of(Answer(status=429, retry_after=asked), 1) <= 12.5
 
 
 def test_a_log(cluster: FakeCluster, api: KubernetesApi) -> None:
