@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.cluster import FakeCluster
+from tests.support.human_run import section
 from tests.support.main_line import EVALUATE, TRAIN
 from tests.unit.gates.asked_run import without_steps
 
@@ -212,6 +213,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     (policies / "strangers.toml").write_text(policy_text("strangers", prepare='["nobody-here"]'))
     (policies / "labelled.toml").write_text(labelled_policy())
     (policies / "labels.toml").write_text(DEFINITION)
+    judged = section("pairs", sample="6", reviewers='["bob", "admin"]')
+    (policies / "judged.toml").write_text(policy_text("judged") + judged)
     (policies / "typo.toml").write_text(policy_text("typo").replace("deadline_hours", "deadline_hour"))
     (policies / "cloud.toml").write_text(cloud_policy(base))
     (policies / "drill.toml").write_text((ROOT / "dags" / "policies" / "drill.toml").read_text())

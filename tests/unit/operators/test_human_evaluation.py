@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowException,
@@ -15,13 +19,17 @@ from airflow.sdk.exceptions import (
     TaskAwaitingInput,
 )
 from tests.support.human_run import ITEMS, asking, sampled_of, values
-from tests.unit.gates.asked_run import ANSWERED_AT, AskedRun
+from tests.unit.gates.asked_run import ANSWERED_AT, POLICY_FILE, AskedRun, without_steps
 from tests.unit.operators.conftest import context
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.policy import parse_policy
+from pretrain_archive.services.human_items import draw
 from pretrain_archive_operators import HumanReportOperator, HumanReviewOperator, HumanSampleOperator
 from pretrain_archive_operators.base import small_json
 from pretrain_archive_operators.human_evaluation import human_tasks
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -237,3 +245,28 @@ def test_tasks_of_a_dag() -> None:
     assert {"human_review_1", "human_review_2"} == first.downstream_task_ids == last.upstream_task_ids
     assert {"human_sample", "human_review_1", "human_review_2", "human_report"} == set(dag.task_ids)
     assert "none_failed_min_one_success" == str(last.trigger_rule.value)
+
+
+def test_documented() -> None:
+    """What the page on evaluation by persons shows can be copied: policy, item and tasks."""
+    page = (ROOT / "docs" / "human-evaluation.md").read_text()
+    [policy] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    [item] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    [program] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    text = f"{without_steps(POLICY_FILE.read_text())}\n{policy}"
+    rules = parse_policy(text.encode(), name="demo.toml").policy.human_evaluation
+    names: dict[str, Any] = {}
+    exec(program, names)
+
+    with DAG("evaluated", schedule=None) as dag:
+        run_gate, close_gate = EmptyOperator(task_id="run_gate"), EmptyOperator(task_id="close_gate")
+        names["read_by_persons"]("run_x", run_gate, close_gate)
+
+    assert rules is not None
+    assert ("single", 20, 7, 2, 15, 0.7) == (
+        rules.mode, rules.sample, rules.seed, rules.wanted, rules.fewest, rules.min_agreement,
+    )  # fmt: skip
+    assert {"run_gate", "human_report"} == dag.get_task("close_gate").upstream_task_ids
+    subject = kinds.CheckpointRegistered.model_construct(checkpoint_id="ckpt_0959a82a", digest="")
+    drawn = draw(io.BytesIO(item.encode()), where="x", pairs=True, subject=subject, size=1, seed=1)
+    assert ("q1", True, "untrained") == (drawn.items[0].item_id, drawn.stated, drawn.baseline_name)
