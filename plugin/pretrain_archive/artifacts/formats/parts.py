@@ -22,6 +22,7 @@ NEITHER = {"training_args.bin", "scheduler.pt", "scheduler.bin", "scaler.pt", "c
 MIXED = "model_optim_rng"
 """Megatron's file of a rank: weights first of all, and the optimizer too unless that is distributed."""
 
+_MODEL = re.compile(r"(?:model|module)[._/]", re.IGNORECASE)
 _OPTIMIZER = re.compile(r"(?:^|[._/])(?:optim|optimizer|exp_avg|exp_avg_sq|adam)", re.IGNORECASE)
 _DATA = re.compile(r"(?:^|[._/])(?:data_?loader|data_state|rng|dataset|sampler)", re.IGNORECASE)
 
@@ -50,6 +51,8 @@ def component_of(path: str) -> str:
 
 def component_of_tensor(name: str) -> str:
     """The same for a tensor or value of a distributed checkpoint, by its name."""
+    if _MODEL.match(name):
+        return "weights"
     if _OPTIMIZER.search(name):
         return "optimizer"
     return "data_state" if _DATA.search(name) else "weights"
