@@ -41,7 +41,6 @@ class Facts:
         self.position, self.newest = -1, ""
         self.runs: dict[str, RunNow] = {}
         self.checkpoints: dict[str, Subject] = {}
-        self.positions: dict[str, int] = {}
         self.tombstones: dict[str, int] = {}
         self.users: dict[str, set[tuple[str, str]]] = {}
         self.at_location: dict[str, str] = {}
@@ -60,6 +59,7 @@ class Facts:
         self._named: dict[str, set[str]] = {}
         self._children: dict[str, set[str]] = {}
         self._digests: dict[str, set[str]] | None = None
+        self._texts: dict[str, str] = {}
         self._parts: dict[tuple[Any, ...], Mapping[str, int]] = {}
         self._take: dict[str, Callable[[int, Body, Body], None]] = {
             "checkpoint.registered": self._checkpoint, "checkpoint.classified": self._classified,
@@ -204,15 +204,17 @@ class Facts:
         parts = payload.get("components") or _NOTHING
         if parts:
             parts = self._parts.setdefault(tuple(parts.items()), parts)
+        same = self._texts.setdefault  # a million equal names need not be a million texts
+        names = payload["artifact_class"], payload["purpose"], payload["responsible"]
+        artifact_class, purpose, responsible = [same(name, name) for name in names]
         self.checkpoints[ref] = Subject(
-            ref=ref, artifact_class=payload["artifact_class"], purpose=payload["purpose"],
-            project=run.project if run else "", run_uid=body["stream"], step=payload["step"], attempt=payload["attempt"],
+            ref=ref, artifact_class=artifact_class, purpose=purpose, project=run.project if run else "",
+            run_uid=run.uid if run else body["stream"], position=position, responsible=responsible, step=payload["step"], attempt=payload["attempt"],
             registered_at=first.registered_at if first else body["recorded_at"],
             size=sum([file["size"] for file in payload["files"]]), parts=parts,
-            location=payload["location"], digest=payload["digest"], responsible=payload["responsible"],
+            location=payload["location"], digest=payload["digest"],
             metrics=first.metrics if first else _NOTHING, metrics_of=first.metrics_of if first else "",
         )  # fmt: skip
-        self.positions[ref] = position
         self.at_location[payload["location"]] = ref
 
     def _change(self, checkpoint_id: str, **changes: Any) -> None:

@@ -38,7 +38,8 @@ class Subject:
     evaluation by name. ``run_uid`` may be empty for what belongs to no run; ``run_state`` is that of the run view,
     ``none`` without one. ``group`` are those among which the last and the best are counted; empty is the run.
     ``live`` says what needs its bytes, ``replaced_by`` names a later artifact at the same location, ``gaps`` is
-    missing evidence: it blocks. ``missing``: looked for, and gone; ``partial``: some of it is gone. ``gone_parts`` were deleted before.
+    missing evidence: it blocks. ``missing``: looked for, and gone; ``partial``: some of it is gone. ``gone_parts`` were
+    deleted before. ``position`` is that of its registration in the log.
     """
 
     ref: str
@@ -66,6 +67,7 @@ class Subject:
     partial: bool = False
     gaps: tuple[str, ...] = ()
     gone_parts: tuple[str, ...] = ()
+    position: int = -1
 
     @property
     def order(self) -> tuple[int, int]:

@@ -39,15 +39,15 @@ class RegisteredFacts(Mapping[str, CheckpointRegistered]):
         self._ledger, self._facts = ledger, facts
 
     def __getitem__(self, ref: str) -> CheckpointRegistered:
-        position = self._facts.positions[ref]
+        position = self._facts.checkpoints[ref].position
         record = next(iter(self._ledger.records(kinds=["checkpoint.registered"], after=position - 1, limit=1)))
         return read_payload(record, CheckpointRegistered)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._facts.positions)
+        return iter(self._facts.checkpoints)
 
     def __len__(self) -> int:
-        return len(self._facts.positions)
+        return len(self._facts.checkpoints)
 
 
 @dataclass(frozen=True, kw_only=True)

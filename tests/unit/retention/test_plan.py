@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.artifact_run import policies
+from tests.unit.retention.subjects import NOW, RUN, subject
 
 from pretrain_archive.domain.identity import format_time
-from pretrain_archive.retention.plan import Subject, decide
-
-NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-RUN = "run_019a0000-0000-7000-8000-000000000001"
+from pretrain_archive.retention.plan import decide
+from pretrain_archive.retention.subjects import Kept, Subject
 
 
-def subject(step: int, **changes) -> Subject:
-    """A recovery checkpoint of a closed run, registered in the order of its step."""
-    known = Subject(
-        id=f"checkpoint:ckpt_{step}",
-        run_uid=RUN,
-        project="demo",
-        artifact_class="recovery",
-        step=step,
-        attempt=1,
-        size=100,
-        digest="sha256:" + "a" * 64,
-        location=f"file:///checkpoints/step_{step}",
-        registered_at=format_time(NOW - timedelta(days=100) + timedelta(minutes=step)),
-        run_state="closed",
-    )
-    return dataclasses.replace(known, **changes)
+def needed(reason: str, by: str) -> tuple[Kept, ...]:
+    """What the ledger says needs a subject."""
+    return (Kept(reason=reason, by=by),)
 
 
 def going(subjects, **policy) -> set[int]:
@@ -58,10 +44,10 @@ def test_the_last_are_the_last_by_number():
 def test_selected_and_referenced_ones_stay_with_their_reason():
     """A candidate's source, a release's, another run's base: each kept and told why."""
     subjects = [
-        subject(100, selected_by=("candidate:a",)),
-        subject(200, selected_by=("candidate:b", "release:r")),
+        subject(100, live=needed("source of candidate:a", "candidate:a")),
+        subject(200, live=needed("source of candidate:b, release:r", "candidate:b")),
         subject(300, run_state="waiting_close", run_uid="run_open"),
-        subject(400, referenced_by=("run:other",)),
+        subject(400, live=needed("used by run:other", "run:other")),
         subject(500),
         subject(600),
     ]
@@ -82,8 +68,8 @@ def test_selected_and_referenced_ones_stay_with_their_reason():
         pytest.param({"project": "other"}, "blocked", "no retention policy of 'other'", id="no policy"),
         pytest.param({"project": ""}, "blocked", "unrecorded project", id="no project"),
         pytest.param({"gaps": ("disk away",)}, "blocked", "disk away", id="missing evidence"),
-        pytest.param({"artifact_class": "candidate"}, "keep", "not deleted by age", id="candidate class"),
-        pytest.param({"artifact_class": "unheard"}, "keep", "not deleted by age", id="unknown class"),
+        pytest.param({"artifact_class": "candidate"}, "keep", "no rule is about class candidate", id="candidate class"),
+        pytest.param({"artifact_class": "unheard"}, "keep", "no rule is about class unheard", id="unknown class"),
         pytest.param(
             {"replaced_by": "checkpoint:new"}, "keep", "location now holds checkpoint:new", id="replaced"
         ),
@@ -136,7 +122,7 @@ def test_steps_and_registrations_that_disagree_are_kept():
 
 def test_a_later_attempt_that_rewound_is_later():
     """Steps of the abandoned branch go first."""
-    old = [subject(step, id=f"checkpoint:old_{step}") for step in (100, 200)]
+    old = [subject(step, ref=f"checkpoint:old_{step}") for step in (100, 200)]
     at = format_time(NOW - timedelta(days=50))
     new = subject(150, attempt=2, registered_at=at)
 
@@ -161,14 +147,13 @@ SUBJECTS = st.lists(
         attempt=st.integers(1, 3),
         run_state=STATES,
         registered_at=st.integers(0, 400).map(lambda days: format_time(NOW - timedelta(days=days))),
-        selected_by=st.sampled_from([(), (), ("candidate:x",)]),
-        referenced_by=st.sampled_from([(), (), ("run:other",)]),
+        live=st.sampled_from([(), (), needed("used by run:other", "run:other")]),
         gaps=st.sampled_from([(), (), ("unknown",)]),
         project=st.sampled_from(["demo", "demo", "other", ""]),
         missing=st.booleans(),
     ),
     max_size=12,
-    unique_by=lambda entry: entry.id,
+    unique_by=lambda entry: entry.ref,
 )
 
 
@@ -190,12 +175,12 @@ def in_order(subjects: list[Subject]) -> list[Subject]:
 def test_what_is_live_is_never_deleted(subjects, keep_last, age, hold):
     """Whatever the history: an open run's, a candidate's, a referenced, held or unproven one stays."""
     items = decide(subjects, policies(keep_last=keep_last, age=age, hold=hold), now=NOW)
-    known = {entry.id: entry for entry in subjects}
+    known = {entry.ref: entry for entry in subjects}
 
     assert sorted(known) == sorted(item["id"] for item in items)
     for item in items:
         own = known[item["id"]]
-        live = own.run_state != "closed" or own.selected_by or own.referenced_by or own.gaps
+        live = own.run_state != "closed" or own.live or own.gaps
         if live or own.run_uid in hold or own.project != "demo" or own.artifact_class in {"candidate", "odd"}:
             assert item["action"] != "delete"
         if item["action"] == "delete" and own.artifact_class == "recovery" and not own.missing:
