@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pretrain_archive.artifacts.metric_files import strict
-from pretrain_archive.artifacts.reading import Reading
+from pretrain_archive.artifacts.reading import Reading, same_unit
 from pretrain_archive.domain.evaluations import decides
 from pretrain_archive.domain.kinds import (
     Baseline,
@@ -97,7 +97,7 @@ def _fault(
     by_name = {metric.name: metric for metric in reading.metrics}
     for metric in baseline.metrics:
         other = by_name.get(metric.name)
-        if other and (other.unit, other.direction) != (metric.unit, metric.direction):
+        if other and not (same_unit(other.unit, metric.unit) and other.direction == metric.direction):
             text = f"{metric.name} is in {other.unit!r} here and in {metric.unit!r} there, or points the other way"
             return text, "contradictory", None
     if known is None or baseline.kind not in {"previous version", "other data version"}:

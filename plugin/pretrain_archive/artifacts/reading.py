@@ -32,6 +32,21 @@ RANGES: Mapping[str, tuple[float, float]] = {
 """What a unit can be at all: a value outside contradicts its own unit."""
 
 
+UNIT_SPELLINGS: Mapping[str, str] = {
+    "bits/byte": "bits per byte",
+    "bit/byte": "bits per byte",
+    "nats/token": "nats per token",
+    "ppl": "perplexity",
+}
+"""Units that are written in several ways."""
+
+
+def same_unit(left: str, right: str) -> bool:
+    """Whether two units are one, however they are spelt."""
+    first, second = (UNIT_SPELLINGS.get(unit.lower(), unit.lower()) for unit in (left, right))
+    return first == second
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineFile:
     """A baseline's own metric file, and what it is of."""
@@ -114,9 +129,13 @@ def metric_of(
     defined = flags.definitions.of(name)
     if defined is not None:
         metric = defined[1]
-        for what, said, meant in (("direction", direction, metric.direction), ("unit", unit, metric.unit)):
-            if said and said != meant:
-                flags.append(f"contradictory: {label}{name} has {what} {said}, its definition says {meant}")
+        if direction and direction != metric.direction:
+            meant = metric.direction
+            flags.append(
+                f"contradictory: {label}{name} has direction {direction}, its definition says {meant}"
+            )
+        if unit and not same_unit(unit, metric.unit):
+            flags.append(f"contradictory: {label}{name} has unit {unit}, its definition says {metric.unit}")
         direction, unit = direction or metric.direction, unit or metric.unit
     samples = _samples(entry.get("samples"), flags, f"{label}{name}")
     if not_finite:
