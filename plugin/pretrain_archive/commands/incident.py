@@ -179,12 +179,17 @@ def _lines(document: dict[str, Any], language: str) -> list[str]:
         lines.append(
             f"#{exit_['attempt']} {exit_['state']} {plain(exit_['exit_class'] or '')} {plain(exit_['reason'])}"
         )
+        used = [f"{name} {value}" for name, value in exit_["resources"].items() if value is not None]
+        lines += [f"    {plain(text)}" for text in (exit_["log_uri"], ", ".join(used)) if text]
         lines += [f"    {m['worker']} {plain(m['node'] or '')} {m['phase']} {plain(m['exit_class'] or '')}"
                   for m in exit_["members"]]  # fmt: skip
     lines += [
         f"{'!' if one['state'] != 'valid' else ' '} {plain(one['told'][language])}"
         for one in document["support"]
     ]
+    for one in document["metrics"]:
+        value = one["not_finite"] or f"{one['value']:g}"
+        lines.append(f"{plain(one['name'])} {value} @ {one['step']} (#{one['attempt']})")
     lines += [f"! {one['change_id']} {one['state']}: {plain(one['before'])} → {plain(one['after'])}"
               for one in document["changes"]]  # fmt: skip
     lines += [f"! {one['incident_id']}: {plain(one['title'])}" for one in document["incidents"]]

@@ -1,7 +1,8 @@
 """What somebody on call needs of a run, in one answer: whom to call, why it waits, what ended how, where to read.
 
-Nothing is asked of an administrator, a cluster or a log (R231): ledger, policy and runbook have it all. What is not
-recorded is said to be unrecorded, a team without a name among it.
+Logs, metrics and use of resources stand beside events and waits (R083). Nothing is asked of an administrator, a cluster
+or a log (R231): ledger, policy and runbook have it all. What is not recorded is said to be unrecorded, a team without
+a name among it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def bundle(ledger: Ledger, view: RunView, grounds: Grounds, *, today: date) -> d
     diagnosis = diagnosis_of(view)
     return {
         "run_uid": view.run_uid, "state": view.state, "project": view.opened.project if view.opened else None,
-        "contacts": contacts(view), "waiting": waiting(view), "exits": exits(view),
+        "contacts": contacts(view), "waiting": waiting(view), "exits": exits(view), "metrics": metrics(view),
         "events": [entry.to_dict() for entry in timeline(view)[-LAST_EVENTS:]],
         "inspection": diagnosis["inspection"], "hints": diagnosis["hints"],
         "support": [one.to_dict() for one in supported],
@@ -93,11 +94,37 @@ def exits(view: RunView) -> list[dict[str, Any]]:
             "attempt": number, "state": end.state if end else "unrecorded", "reason": end.reason if end else "",
             "exit_code": end.exit_code if end else None, "exit_class": end.exit_class if end else None,
             "last_step": end.last_step if end else None, "log_uri": end.log_uri if end else None,
+            "log_digest": end.log_digest if end else None, "resources": resources(end),
             "record": record.record_id if record else None,
             "members": [{"worker": m.worker, "node": m.node, "phase": m.phase, "exit_class": m.exit_class,
                          "exit_code": m.exit_code, "reason": m.reason} for m in members.values()],
         })  # fmt: skip
     return found
+
+
+def resources(end: kinds.AttemptEnded | None) -> dict[str, Any]:
+    """What an attempt used; None is unrecorded."""
+    names = (
+        "seconds",
+        "accelerator_seconds",
+        "cpu_seconds",
+        "max_rss_bytes",
+        "node_sent_bytes",
+        "node_received_bytes",
+    )
+    return {name: getattr(end, name, None) for name in names}
+
+
+def metrics(view: RunView) -> list[dict[str, Any]]:
+    """The newest value of each metric that the program reported, by name."""
+    newest: dict[str, dict[str, Any]] = {}
+    for record, batch in view.all(kinds.MetricsRecorded):
+        for point in batch.points:
+            newest[point.name] = {
+                "name": point.name, "step": point.step, "value": point.value, "not_finite": point.not_finite,
+                "attempt": batch.attempt, "record": record.record_id,
+            }  # fmt: skip
+    return [newest[name] for name in sorted(newest)]
 
 
 def _section(grounds: Grounds, symptom: str) -> dict[str, Any]:

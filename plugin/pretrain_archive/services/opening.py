@@ -206,6 +206,9 @@ def _drafts(caller: Caller, opened: kinds.RunOpened, plan: _Plan, host: Host, ea
                 object=Ref(type="run", id=opened.derived_from),
             )
         )
+    if declared.base_model:
+        base = Ref(type="model", id=declared.base_model)
+        edges.append(Edge(subject=run, relation=Relation.USED, object=base))
     unique = f"open/{opened.dag_id}/{opened.dag_run_id}/{earlier}"
     bodies: list[tuple[str, kinds.Payload, tuple[Edge, ...], str]] = [
         ("run.opened", opened, tuple(edges), unique),
