@@ -31,7 +31,7 @@ class LedgerJudge:
         self._policies = policies
         self._sources = sources
         self._now = now
-        self._world = observe(ledger, places, now=now)
+        self._world = observe(ledger, places, now=now, policies=policies)
         self._seen = self._world.position
 
     def judge(self, items: Sequence[Mapping[str, Any]]) -> Mapping[str, Stay]:

@@ -189,7 +189,8 @@ def _evaluate(graph: Graph, node: Node, uid: str, number: int) -> str:
 
 def _choose(chance: random.Random, graph: Graph, node: Node, number: int, *, released: bool) -> None:
     kept = released or chance.random() < 0.5
-    evaluation = _evaluate(graph, node, node.run, number)
+    # A choice without an evaluation on record stands on its own word.
+    evaluation = _evaluate(graph, node, node.run, number) if chance.random() < 0.7 else f"eval_lost_{number}"
     name = f"cand_{number}"
     graph.add(
         node.run, "candidate.named", candidate_id=name, checkpoint_id=node.name, evaluation_id=evaluation, kept=kept
