@@ -10,12 +10,15 @@ import hashlib
 import io
 import json
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from pretrain_archive.artifacts.formats.folder import MARKER
-from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.domain.errors import ArchiveError, StorageError
+from pretrain_archive.domain.identity import text_to_path
+from pretrain_archive.domain.kinds import FileDigest
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
 from pretrain_archive.storage.bulk import KeyFault, StoredVersion, delete_many, versions_of
 from pretrain_archive.storage.port import ObjectStore
@@ -156,7 +159,7 @@ class StoreFiles:
             return Look(presence="unreachable", detail=error.message)
         begun = journal is not None
         current = _current(found)
-        own = {self._prefix(target) + file.path for file in target.files}
+        own = self._keys(target, target.files)
         held = [entry for entry in found if entry.key in own]
         total = sum(entry.size for entry in held)
         if other := self._strange(target, current, journal):
@@ -164,10 +167,11 @@ class StoreFiles:
             return Look(presence="changed", bytes_present=total, detail=detail, begun=begun)
         if not held:
             return Look(presence="missing", begun=begun)
-        whole = len(own & set(current)) == len(own)
+        there = own.keys() & current.keys()
+        whole = {own[key].path for key in there} == {file.path for file in target.files}
         return Look(
             presence="present" if whole else "partial",
-            bytes_present=sum(current[key].size for key in own & set(current)),
+            bytes_present=sum(current[key].size for key in there),
             begun=begun,
             bytes_held=total,
         )
@@ -179,7 +183,7 @@ class StoreFiles:
             raise StorageError(f"{target.location}: {seen.detail}.", hint="Nothing was deleted there.")
         journal = self._removal.begun(target.ref)
         if journal is None:
-            own = {self._prefix(target) + file.path for file in target.files}
+            own = self._keys(target, target.files)
             versions = [entry for entry in versions_of(self._store, self._prefix(target)) if entry.key in own]
             if not versions:
                 return Removed(bytes_released=0, already_missing=True)
@@ -195,16 +199,62 @@ class StoreFiles:
         self, target: Target, current: Mapping[str, StoredVersion], journal: Journal | None
     ) -> list[str]:
         """Current objects that are not as recorded. While a removal is under way its own versions are not strange."""
-        recorded = {self._prefix(target) + file.path: file.size for file in (*target.files, *target.keep)}
+        recorded = self._keys(target, (*target.files, *target.keep))
         ours = {(entry.key, entry.version) for entry in journal.versions} if journal else set()
         return sorted(
             key
             for key, entry in current.items()
-            if recorded.get(key) != entry.size and not (entry.version and (key, entry.version) in ours)
+            if (key not in recorded or recorded[key].size != entry.size)
+            and not (entry.version and (key, entry.version) in ours)
+            and not (key.endswith("/") and not entry.size)  # the marker of a folder
         )
+
+    def _keys(self, target: Target, files: Sequence[FileDigest]) -> dict[str, FileDigest]:
+        """The recorded files by key: as the record spells a name, and as the bytes that it stands for."""
+        prefix = self._prefix(target)
+        found = {prefix + file.path: file for file in files}
+        for file in files:
+            if "%" in file.path:
+                with suppress(ValueError):
+                    found[prefix + text_to_path(file.path).decode("utf-8", "surrogateescape")] = file
+        return found
 
     def _prefix(self, target: Target) -> str:
         return unquote(target.location[len(self._base) :]).rstrip("/") + "/"
+
+
+class BucketFiles:
+    """Any ``s3://`` address, each bucket opened when it is first met; journals are kept in the archive's own store."""
+
+    def __init__(self, opened: Callable[[str], ObjectStore], *, journals: ObjectStore) -> None:
+        self._opened = opened
+        self._journals = journals
+        self._buckets: dict[str, StoreFiles] = {}
+
+    def handles(self, location: str) -> bool:
+        """See :class:`ArtifactFiles`."""
+        return location.startswith("s3://") and "/" in location[len("s3://") :].rstrip("/")
+
+    def look(self, target: Target) -> Look:
+        """See :class:`ArtifactFiles`."""
+        try:
+            return self._of(target).look(target)
+        except ArchiveError as error:
+            return Look(presence="unreachable", detail=error.message)
+
+    def remove(self, target: Target, *, plan_digest: str) -> Removed:
+        """See :class:`ArtifactFiles`."""
+        return self._of(target).remove(target, plan_digest=plan_digest)
+
+    def finish(self, target: Target) -> None:
+        """See :class:`ArtifactFiles`."""
+        self._of(target).finish(target)
+
+    def _of(self, target: Target) -> StoreFiles:
+        bucket = target.location[len("s3://") :].partition("/")[0]
+        if bucket not in self._buckets:
+            self._buckets[bucket] = StoreFiles(self._opened(f"s3://{bucket}"), journals=self._journals)
+        return self._buckets[bucket]
 
 
 def journal_key(ref: str) -> str:

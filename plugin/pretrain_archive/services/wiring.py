@@ -18,6 +18,7 @@ from pretrain_archive.domain.policy import LoadedPolicy, load_policy
 if TYPE_CHECKING:
     from pretrain_archive.ledger.anchors import Anchor
     from pretrain_archive.ledger.sql import SqlLedger
+    from pretrain_archive.retention.deletion import Finder
     from pretrain_archive.services.cleanup import Room
     from pretrain_archive.services.closing import Shelf
     from pretrain_archive.services.opening import Host
@@ -154,8 +155,9 @@ def cleanup_room() -> Room:
     A policy that cannot be read blocks the clean-up of its own project only: without a policy nothing of it goes.
     """
     from pretrain_archive.retention.folders import FolderFiles  # noqa: PLC0415
-    from pretrain_archive.retention.objects import StoreFiles  # noqa: PLC0415
+    from pretrain_archive.retention.objects import BucketFiles, StoreFiles  # noqa: PLC0415
     from pretrain_archive.services.cleanup import Room  # noqa: PLC0415
+    from pretrain_archive.storage import factory  # noqa: PLC0415
 
     policies: dict[str, LoadedPolicy] = {}
     for project in sorted(path.stem for path in config.policies_folder().glob("*.toml")):
@@ -164,4 +166,31 @@ def cleanup_room() -> Room:
         except PolicyError as error:
             log.warning("nothing of project %s is cleaned up: %s", project, error)
     store = open_store()
-    return Room(policies=policies, places=(FolderFiles(), StoreFiles(store)), store=store)
+    places = (FolderFiles(), StoreFiles(store), BucketFiles(factory.open_store, journals=store))
+    owner = next(iter(policies)) if len(policies) == 1 else ""
+    return Room(policies=policies, places=places, store=store, finders=finders(store, owner=owner))
+
+
+def finders(store: ObjectStore, *, owner: str = "") -> tuple[Finder, ...]:
+    """What finds and removes things that are no checkpoints: work folders, logs and snapshots.
+
+    ``owner`` is the project that answers for what belongs to no run: without one nothing of that goes.
+    """
+    from pretrain_archive.package.secrets import scan  # noqa: PLC0415
+    from pretrain_archive.retention.subjects_folders import WorkFolders  # noqa: PLC0415
+    from pretrain_archive.retention.subjects_logs import Logs  # noqa: PLC0415
+    from pretrain_archive.retention.subjects_snapshots import Snapshots  # noqa: PLC0415
+
+    def sensitive(log_file: Path) -> bool:
+        end = b""
+        with log_file.open("rb") as file:
+            while block := file.read(1 << 23):
+                if any(scan(log_file.name, end + block)):
+                    return True
+                end = block[-4096:]  # what two blocks share is seen whole
+        return False
+
+    work = WorkFolders(
+        work=config.work_folder(), runs=runs_folder(), packages=packages_folder(), owner=owner
+    )
+    return (work, Logs(sensitive=sensitive), Snapshots(store=store, owner=owner))
