@@ -156,6 +156,8 @@ NAMES = {
     ("quality.reported", "html"): "quality-report.html",
     ("quality.reported", "validation"): "quality-validation.json",
     ("evaluation.reported", "report"): "evaluation-report.json",
+    ("evaluation.reported", "page"): "evaluation-report.html",
+    ("evaluation.failed", "log"): "evaluation-try.log",
     ("release.signed", "bundle"): "model-signature.json",
     ("attempt.ended", "log"): "attempt-{attempt}.log",
 }
