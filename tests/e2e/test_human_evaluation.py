@@ -94,9 +94,9 @@ def test_released_with_its_scores_and_retired(house: House, judged: str) -> None
     assert house.command("package", "verify", str(folder)).returncode in {0, 3}
     assert list(folder.glob("records/*human_evaluation.reported.json"))
     shown = house.json("model", "show", "judged")
-    assert (["bob", "admin"], []) == (
+    assert (["bob", "admin"], 6) == (
         shown["human_evaluation"]["reviewers"],
-        shown["human_evaluation"]["flags"],
+        shown["human_evaluation"]["ties"],
     )
     title = f"judged@{shown['version']}"
     assert 0 == house.command("model", "retire", title, "--reason", "a test's model").returncode

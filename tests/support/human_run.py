@@ -49,7 +49,7 @@ def section(mode: str = "single", *, scale: str = "", **changes: str) -> str:
     """The policy's section; ``changes`` replace or add its values, in TOML; ``scale`` its standard and scale."""
     values = {
         "sample": "7", "seed": "3", "reviewers": '["bob", "carol", "alice"]', "wanted": "2", "fewest": "6",
-        "min_agreement": "0.5",
+        "min_agreement": "0.5", **({"min_mean": "1"} if mode == "single" and not scale else {}),
     } | changes  # fmt: skip
     lines = "".join(f"{name} = {value}\n" for name, value in values.items())
     return (

@@ -54,13 +54,13 @@ def human_caveats(view: RunView, policy: Policy) -> Item | None:
         "artifact",
         evidence=(record,),
         holds=None if report is None else not caveats,
-        found="; ".join(caveats) if caveats else "two reviewers; the outputs are the checkpoint's",
-        expected="two reviewers, outputs and baseline known",
-        check="two persons scored the sample, and who made the outputs is known",
+        found="; ".join(caveats) if caveats else "two reviewers, a limit; the outputs are the checkpoint's",
+        expected="two reviewers, a limit for the scores, outputs and baseline known",
+        check="two persons scored the sample, a limit decides, and who made the outputs is known",
         blocking=False,
         owner=policy.people.acceptance,
         requirement="R118",
-        hint="Name two reviewers in the policy, and let the evaluation program write the outputs.",
+        hint="Name two reviewers and a limit in the policy, and let the evaluation program write the outputs.",
     )
 
 

@@ -37,11 +37,12 @@ FLAGS: dict[str, tuple[str, str]] = {
     "critical_problems": ("critical problems", "存在致命问题"),
     "one_reviewer_only": ("one reviewer only", "仅有一位评审人"),
     "subject_unproven": ("nothing proves whose outputs these are", "无法证明输出属于该检查点"),
+    "no_threshold": ("nothing says what is good enough", "未规定合格标准"),
     "baseline_unnamed": ("the baseline has no name", "基线未命名"),
 }
 """What speaks against the numbers, by the code before the colon."""
 
-CAVEATS = frozenset({"one_reviewer_only", "subject_unproven", "baseline_unnamed"})
+CAVEATS = frozenset({"one_reviewer_only", "subject_unproven", "no_threshold", "baseline_unnamed"})
 """Flags that an approver may acknowledge; every other one forbids a release."""
 
 

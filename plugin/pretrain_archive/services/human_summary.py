@@ -160,6 +160,8 @@ def _flags(sampled: HumanEvaluationSampled, told: Mapping[str, Any]) -> list[str
     else:
         flags += _below("agreement", told.get("agreement"), sampled.min_agreement)
         flags += _below("kappa", told.get("kappa"), sampled.min_kappa)
+    if (sampled.min_mean if sampled.mode == "single" else sampled.min_win_rate) is None:
+        flags.append("no_threshold: the policy sets no limit for the scores, so that any would do")
     if sampled.subject == "unproven":
         flags.append("subject_unproven: the file does not say which checkpoint made the outputs")
     if sampled.mode == "pairs" and sampled.baseline_name is None:

@@ -32,6 +32,7 @@ def sampled(mode: Any, items: int, **changes: Any) -> kinds.HumanEvaluationSampl
         "scale": [{"label": label, "value": value, "en": label, "zh": label} for label, value in SCALES[mode]],
         "page_size": 1000, "show_characters": 100, "reviewers": ["bob", "carol"], "wanted": 2, "fewest": 1,
         "min_agreement": 0, "baseline_name": "base",
+        **({"min_mean": 1.0} if mode == "single" else {"min_win_rate": 0.0}),
         "items": [{"digest": f"sha256:{n:064x}", "line": n + 1} for n in range(items)],
     }  # fmt: skip
     return kinds.HumanEvaluationSampled.model_validate(fields | changes)
@@ -156,6 +157,7 @@ def test_no_interval(labels: list[str]) -> None:
         pytest.param([["3", "3"], ["3", "3"]], {"min_kappa": 0.9}, "kappa_unrecorded", id="no kappa"),
         pytest.param([["1", "2"], ["1", "2"]], {"min_mean": 2}, "mean_below", id="mean"),
         pytest.param([["3", "3"]], {}, "one_reviewer_only", id="one reviewer"),
+        pytest.param([["1"], ["1"]], {"min_mean": None}, "no_threshold", id="any scores would do"),
         pytest.param([["3"], ["3"]], {"subject": "unproven"}, "subject_unproven", id="whose outputs"),
     ],
 )
