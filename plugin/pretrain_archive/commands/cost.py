@@ -26,7 +26,7 @@ def show(run: RunName, as_json: Json = False) -> None:
     ledger = services.open_ledger(create=False)
     view = find_run(ledger, run)
     found = account(view, as_of=utc_now())
-    others = costing.history(ledger, found.attribution.project or "", without=view.run_uid)
+    others = costing.history(ledger, view)
     advice = advise(view, found, [others])
     data: dict[str, Any] = {**document(found), "advice": advice.to_dict()}
     answer(data, _account_lines(data), as_json=as_json)

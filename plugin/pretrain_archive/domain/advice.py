@@ -99,6 +99,23 @@ def history_of(view: RunView) -> History:
     return History(seconds=sum(charged_seconds(view).values()), failures=failures)
 
 
+Combination = tuple[str, int, int]
+"""Accelerator, how many, and on how many nodes."""
+
+
+def combination_of(view: RunView) -> Combination | None:
+    """What a run was to run on, None where that is unrecorded.
+
+    What one combination was seen to do says nothing of another one (R078): failures of other hardware, of more nodes
+    or of none are never taken for those of this run.
+    """
+    declared = view.latest(kinds.ConfigurationDeclared)
+    if declared is None:
+        return None
+    budget = declared.budget
+    return budget.accelerator, budget.accelerators, budget.nodes
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Advice:
     """Where ``missing`` names something, no number is advised. Seconds are of work between two saves.
@@ -172,7 +189,10 @@ class Advice:
 
 
 def advise(view: RunView, account: RunAccount, others: Iterable[History] = ()) -> Advice:
-    """Advice for the next run like this one; ``others`` are histories of other runs of the project."""
+    """Advice for the next run like this one.
+
+    ``others`` are histories of other runs of the project on the same combination; of others nothing is taken.
+    """
     declared = view.latest(kinds.ConfigurationDeclared)
     every = declared.checkpoints.every_steps if declared else None
     saves, estimated = _saves(account)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pretrain_archive.domain.advice import History, history_of
+from pretrain_archive.domain.advice import History, combination_of, history_of
 from pretrain_archive.domain.cost import COST_KINDS, RunAccount, account
 from pretrain_archive.domain.cost_idle import IdleCandidate, idle_candidates
 from pretrain_archive.domain.cost_report import By, Report
@@ -17,6 +17,7 @@ from pretrain_archive.ledger.port import Ledger, RunQuery, RunRow
 PAGE = 200
 """Runs that are listed at a time."""
 
+HISTORY = ("configuration.declared", "launch.intended", "attempt.ended")
 KINDS = tuple(dict.fromkeys((*COST_KINDS, *STATE_KINDS)))
 
 
@@ -78,13 +79,20 @@ def idle(
         yield from idle_candidates(view, moment, retain_days=retain_days, silent_minutes=silent_minutes)
 
 
-def history(ledger: Ledger, project: str, *, without: str = "", most: int = PAGE) -> History:
-    """What the newest ``most`` runs of a project tell of failures, one run left out."""
+def history(ledger: Ledger, view: RunView, *, most: int = PAGE) -> History:
+    """What the newest ``most`` runs of the run's project tell of failures, on the same combination of hardware alone.
+
+    The run itself is left out; where it is unrecorded what it ran on, nobody else's failures are taken for its own.
+    """
+    like, project = combination_of(view), view.opened.project if view.opened else ""
     runs = [
-        row.run_uid for row in ledger.runs(RunQuery(project=project, limit=most)) if row.run_uid != without
+        row.run_uid
+        for row in ledger.runs(RunQuery(project=project, limit=most))
+        if row.run_uid != view.run_uid
     ]
     told: dict[str, list[Record]] = {}
-    if runs:
-        for record in ledger.records(streams=runs, kinds=("launch.intended", "attempt.ended")):
+    if runs and like is not None:
+        for record in ledger.records(streams=runs, kinds=HISTORY):
             told.setdefault(record.stream, []).append(record)
-    return sum((history_of(RunView.of(uid, records)) for uid, records in told.items()), History())
+    views = (RunView.of(uid, records) for uid, records in told.items())
+    return sum((history_of(other) for other in views if combination_of(other) == like), History())

@@ -142,7 +142,7 @@ def show_run(request: Request, view: RunDep, sources: SourcesDep) -> Response:
     drawn: Remembered[Any] = request.app.state.drawn
     newest = (view.run_uid, view.records[-1].record_id)
     shown = run_page(ledger, view, curve=lambda run: drawn.of(("curve", newest), lambda: loss_curve(run)))
-    others = history(ledger, shown.opened.project, without=view.run_uid)
+    others = history(ledger, view)
     hour = utc_now()[: len("2026-11-29T10")]  # stored bytes cost more every day
     same = ledger.runs(RunQuery(dag_ids=(shown.opened.dag_id,), dag_run_id=shown.opened.dag_run_id, limit=20))
     objective = shown.opened.purpose.objective if shown.opened.purpose else view.run_uid

@@ -13,7 +13,7 @@ from pretrain_archive.domain.cost_bins import MICRO
 from pretrain_archive.domain.kinds import AttemptEnded, EvaluationReported
 
 
-@pytest.mark.requirement("R225")
+@pytest.mark.requirement("R225", "R085")
 def test_a_real_run_is_accounted(tmp_path: Path) -> None:
     """Real records carry what the account needs: own moments of attempts, and how long the evaluation took."""
     line = Line(folder=tmp_path)

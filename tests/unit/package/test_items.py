@@ -59,7 +59,7 @@ def without(view: RunView, *kinds: str) -> RunView:
     )
 
 
-@pytest.mark.requirement("R143", "R142", "R146")
+@pytest.mark.requirement("R143", "R142", "R146", "R079")
 def test_complete_run_has_every_item_verified(full: RunView) -> None:
     """Three tracks, three gates, the ten items and the origin: all present, all verified, each by a check."""
     items = evidence_items(full)
@@ -95,7 +95,7 @@ def test_complete_run_has_every_item_verified(full: RunView) -> None:
         pytest.param(["run.opened"], "run.people", id="people"),
     ],
 )
-@pytest.mark.requirement("R143")
+@pytest.mark.requirement("R143", "R079")
 def test_what_is_missing_is_unrecorded_with_a_hint(full: RunView, kinds: list[str], item: str) -> None:
     """Nothing is guessed: the item says what to do."""
     found = {i.id: i for i in evidence_items(without(full, *kinds))}
@@ -118,6 +118,7 @@ def test_what_is_missing_is_unrecorded_with_a_hint(full: RunView, kinds: list[st
         pytest.param("environment.observed", {"differences": [{"field": "torch"}]}, "compute.configuration", id="drift"),
     ],
 )  # fmt: skip
+@pytest.mark.requirement("R079")
 def test_what_contradicts_is_changed(full: RunView, kind: str, change: dict[str, Any], item: str) -> None:
     """Both values are told, and the track falls with its item."""
     view = altered(full, kind, lambda payload: payload.update(change))

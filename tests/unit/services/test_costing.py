@@ -11,6 +11,7 @@ from tests.unit.domain.told_run import Told
 from pretrain_archive.domain.advice import History
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.records import Draft
+from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.ledger.sql import SqlLedger
 from pretrain_archive.services import costing
@@ -19,6 +20,16 @@ from pretrain_archive.services import costing
 def uid(number: int) -> str:
     """The uid of a run."""
     return f"run_019a0000-0000-7000-8000-{number:012d}"
+
+
+def put(ledger: SqlLedger, told: Told) -> None:
+    """Write a run into a ledger."""
+    for place, record in enumerate(told.records):
+        draft = Draft(
+            stream=record.stream, kind=record.kind, payload=record.payload, actor=record.actor,
+            origin=record.origin, attempt=record.attempt, ordinal=place,
+        )  # fmt: skip
+        ledger.append([draft])
 
 
 @pytest.fixture
@@ -33,12 +44,7 @@ def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
         told.launch(1, 0)
         told.start(1, 1)
         told.end(1, 10, took=10, state="failed" if number >= 3 else "completed")
-        for place, record in enumerate(told.records):
-            draft = Draft(
-                stream=record.stream, kind=record.kind, payload=record.payload, actor=record.actor,
-                origin=record.origin, attempt=record.attempt, ordinal=place,
-            )  # fmt: skip
-            made.append([draft])
+        put(made, told)
     yield made
     made.close()
 
@@ -60,10 +66,42 @@ def test_a_report_of_a_project(ledger: SqlLedger) -> None:
     assert 30.0 == group["devices"][0]["allocated_seconds"]
 
 
+def view_of(ledger: SqlLedger, number: int) -> RunView:
+    """A run of the ledger."""
+    return RunView.of(uid(number), ledger.records(streams=[uid(number)]))
+
+
 def test_history_leaves_the_run_itself_out(ledger: SqlLedger) -> None:
     """What the other runs of the project tell of failures."""
-    assert History(seconds=20.0, failures=0) == costing.history(ledger, "a", without=uid(4))
-    assert History(seconds=30.0, failures=1) == costing.history(ledger, "a")
+    assert History(seconds=20.0, failures=0) == costing.history(ledger, view_of(ledger, 4))
+    assert History(seconds=20.0, failures=1) == costing.history(ledger, view_of(ledger, 0))
+
+
+@pytest.mark.requirement("R078")
+@pytest.mark.parametrize(
+    ("other", "seen"),
+    [
+        pytest.param({}, True, id="the same combination"),
+        pytest.param({"accelerators": 8}, False, id="accelerators"),
+        pytest.param({"nodes": 2}, False, id="more nodes"),
+    ],
+)
+def test_failures_of_another_combination_are_not_taken_over(
+    ledger: SqlLedger, other: dict[str, int], seen: bool
+) -> None:
+    """What failed on other hardware, or on another number of nodes, says nothing about this run."""
+    told = Told(run_uid=uid(9), **other)
+    told.open(project="a")
+    told.launch(1, 0)
+    told.end(1, 10, took=10, state="failed")
+    put(ledger, told)
+    before = History(seconds=20.0, failures=1)
+
+    found = costing.history(ledger, view_of(ledger, 0))
+
+    assert (before + History(seconds=10.0, failures=1) if seen else before) == found
+    stranger = RunView.of("run_x", [r for r in view_of(ledger, 0).records if r.kind == "run.opened"])
+    assert History() == costing.history(ledger, stranger)  # nobody knows what it ran on
 
 
 @pytest.mark.parametrize(
