@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ MOST = 50_000
 """Stamps in one store, about 10 MB; the ones that were used least recently go first."""
 
 MOST_BYTES = 64 << 20
+LEFT_SECONDS = 3600
 NAME = "checkpoint-stamps.json"
 LOCAL_PARTS = 5
 
@@ -80,6 +82,9 @@ class HashStamps:
                 os.fsync(draft.fileno())
             Path(draft.name).replace(self._place)
             self._noted = False
+            for left in self._place.parent.glob(".stamps-*"):  # by a writer that was killed
+                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                    left.unlink()
 
     def _trusted(self, file: FileEntry, began_ns: int) -> bool:
         if len(file.mark) == LOCAL_PARTS:

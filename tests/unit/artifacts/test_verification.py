@@ -7,7 +7,14 @@ from tests.support.artifact_files import write_checkpoint
 from tests.unit.artifacts.conftest import RUN
 
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint
-from pretrain_archive.artifacts.verification import newest_verified, verify_checkpoint
+from pretrain_archive.artifacts.verification import (
+    ELSEWHERE,
+    newest_verified,
+    search_verified,
+    verify_checkpoint,
+)
+from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict, counts
 
@@ -74,13 +81,48 @@ def test_each_change_is_on_its_file(register, spoil, path, found):
     assert found in changed[0].found
 
 
-def test_an_address_elsewhere_is_not_checked(register):
+def test_an_address_of_another_kind_is_not_checked(register):
     """Not checked is unrecorded, never verified."""
     _, fact = register(100)
 
-    items = verify_checkpoint(fact.model_copy(update={"location": "s3://bucket/step_100"}))
+    items = verify_checkpoint(fact.model_copy(update={"location": "gs://bucket/step_100"}))
 
     assert [Verdict.UNRECORDED] == [item.verdict for item in items]
+
+
+def test_a_bucket_that_does_not_answer_is_not_checked(register):
+    """What cannot be reached says nothing of the bytes."""
+    _, fact = register(100)
+
+    def opened(location: str):
+        raise StorageError(f"{location}: the service does not answer.")
+
+    items = verify_checkpoint(fact, opened=opened)
+
+    assert [(Verdict.UNRECORDED, "out of reach")] == [(item.verdict, item.found[:12]) for item in items]
+
+
+def test_a_checkpoint_in_a_bucket_is_not_for_a_program_here(register, ledger):
+    """Whoever starts a program needs a folder: the next older one in a folder is taken, and why is said."""
+    folder, fact = register(100)
+    elsewhere = fact.model_copy(
+        update={"checkpoint_id": "ckpt_far", "step": 200, "location": "s3://bucket/step_200"}
+    )
+    first = ledger.log[0]
+    draft = Draft(
+        stream=RUN,
+        kind=first.kind,
+        payload=elsewhere.to_json(),
+        actor=first.actor,
+        origin=first.origin,
+        ordinal=1,
+    )
+    ledger.append([draft])
+
+    looked = search_verified(RunView.of(RUN, ledger.records()))
+
+    assert (fact, folder) == looked.found
+    assert ((ELSEWHERE,),) == tuple(unfit.problems for unfit in looked.unfit)
 
 
 def test_the_newest_is_of_the_last_attempt(register, ledger):
