@@ -74,6 +74,12 @@ def read_items(store: ObjectStore, index_digest: str, *, going: bool = False) ->
             yield from _decode(_get(store, str(page["digest"])))
 
 
+def require_whole(store: ObjectStore, index_digest: str) -> None:
+    """Read every page once: ``StorageError`` before anything is done with a plan of which a part is lost or changed."""
+    for page in _get(store, index_digest)["pages"]:
+        _get(store, str(page["digest"]))
+
+
 def _key(digest: str) -> str:
     return f"retention/plans/{digest.removeprefix('sha256:')}.json"
 

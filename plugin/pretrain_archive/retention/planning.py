@@ -118,7 +118,7 @@ def _make(
     others: dict[str, list[Subject]] = {}
     for subject in find_others(world, sources):
         others.setdefault(subject.run_uid, []).append(subject)
-    worker = Planner(world=world, policies=policies, now=moment, others=others)
+    worker = Planner(world=world, policies=policies, now=moment, others=others, looks=MOST_LOOKS)
     summary = Summary(policies=policies)
     gathered = _Gathered(store)
     for item in _items(worker, summary):

@@ -30,7 +30,7 @@ from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.judging import LedgerJudge
 from pretrain_archive.retention.ownerless import report_ownerless
-from pretrain_archive.retention.pages import Item, read_items
+from pretrain_archive.retention.pages import Item, read_items, require_whole
 from pretrain_archive.retention.plan import GOING
 from pretrain_archive.retention.planning import make_plan
 from pretrain_archive.retention.subjects import SubjectSource
@@ -138,6 +138,8 @@ def apply(
             hint="Make a new plan and have it approved.",
         )
     approval = require_valid(ledger, planned, approval, policies, now=now)
+    if planned.items_digest is not None and store is not None:
+        require_whole(store, planned.items_digest)
     started_at = utc_now()
     deletion = Deletion(
         ledger=ledger,
