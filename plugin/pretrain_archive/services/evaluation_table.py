@@ -40,7 +40,8 @@ def table_of(report: EvaluationReported) -> list[str]:
             lines.append(f"  baseline {_plain(baseline.name)} does not count: {_plain(baseline.reason)}")
     for rule in report.rules:
         reason = f": {_plain(rule['reason'])}" if rule.get("reason") else ""
-        lines.append(f"  {'holds' if rule['passed'] else 'FAILS'}  {_plain(rule['name'])}{reason}")
+        state = "holds" if rule.get("passed") else "FAILS"
+        lines.append(f"  {state}  {_plain(rule.get('name') or rule.get('metric') or rule)}{reason}")
     lines += [f"  flag   {_plain(flag)}" for flag in report.flags[:LISTED]]
     if text := scope_text(report):
         lines.append(f"  scope  {_plain(text)}")

@@ -15,6 +15,7 @@ from tests.support.lm_eval_result import lm_eval_result
 from tests.support.main_line import Line, line_policy
 
 from pretrain_archive.artifacts.location import to_path
+from pretrain_archive.cli import run_command
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import CheckpointError, EvaluationFailedError, InputError, RefusedError
 from pretrain_archive.domain.evaluations import in_use, leases
@@ -329,20 +330,23 @@ def test_a_result_leads_back_to_its_experiment_and_says_its_reach(tmp_path: Path
     assert 0 == line.verify(closed.folder).returncode
 
 
-def test_a_result_from_elsewhere_is_filed_and_decides_nothing(tmp_path: Path) -> None:
+def test_a_result_from_elsewhere_is_filed_and_decides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It is marked as imported, keeps the candidate as it was, and is refused once the run is closed."""
     line = trained(tmp_path)
     own = line.evaluate()
     file = tmp_path / "results_elsewhere.json"
     file.write_text(json.dumps(lm_eval_result()))
 
-    made = import_result(
-        line.ledger,
-        line.store,
-        line.caller("import"),
-        line.view(),
-        Imported(output=file, suites=["question-answering-1"]),
-    )
+    for option, value in (
+        ("DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db"), ("SIGNING_KEY", str(tmp_path / "ledger.key")),
+        ("ANCHORS", (tmp_path / "anchors").as_uri()), ("STORE_URL", (tmp_path / "store").as_uri()),
+    ):  # fmt: skip
+        monkeypatch.setenv(f"AIRFLOW__PRETRAIN_ARCHIVE__{option}", value)
+    told = ["evaluation", "import", line.run_uid, str(file), "--suite", "question-answering-1", "--json"]
+    assert 0 == run_command(told)
+    made = kinds.EvaluationReported.model_validate_json(capsys.readouterr().out)
 
     assert (True, False, None) == (made.imported, made.passed, made.evaluator_digest)
     assert "imported: measured elsewhere, by a program that is unrecorded" in made.flags
