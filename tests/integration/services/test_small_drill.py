@@ -18,6 +18,7 @@ from pretrain_archive.domain.cost import account
 from pretrain_archive.domain.cost_bins import MICRO
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.package.reading import read_package
 from pretrain_archive.package.story import tell
 from pretrain_archive.services.concluding import Conclusion, conclude
@@ -82,6 +83,13 @@ def one(view: RunView, model: type[Any]) -> Any:
     return found
 
 
+def signed(view: RunView, gate: str) -> kinds.GateDecision:
+    """The decision of a gate, which is there."""
+    found = view.decision(gate)
+    assert found is not None, gate
+    return found[1]
+
+
 ITEMS: dict[str, Callable[[RunView], Any]] = {
     "source and licence": lambda v: one(v, kinds.SourceRegistered).licence,
     "data version": lambda v: one(v, kinds.SnapshotCreated).manifest_digest,
@@ -95,7 +103,7 @@ ITEMS: dict[str, Callable[[RunView], Any]] = {
     "dependencies": lambda v: one(v, kinds.EnvironmentDeclared).environment["packages"],
     "budget and its owner": lambda v: one(v, kinds.ConfigurationDeclared).budget.owner,
     "stop conditions": lambda v: one(v, kinds.ConfigurationDeclared).stop.wall_minutes,
-    "sign-off before the launch": lambda v: v.decision("prepare")[1].person_id,
+    "sign-off before the launch": lambda v: signed(v, "prepare").person_id,
     "launch token": lambda v: one(v, kinds.LaunchIntended).token_digest,
     "resources asked and given": lambda v: (
         one(v, kinds.AttemptStarted).requested and one(v, kinds.AttemptStarted).allocated
@@ -106,9 +114,9 @@ ITEMS: dict[str, Callable[[RunView], Any]] = {
     "checkpoints": lambda v: one(v, kinds.CheckpointRegistered).digest,
     "evaluation beside a baseline": lambda v: one(v, kinds.EvaluationReported).baselines,
     "candidate and why": lambda v: one(v, kinds.CandidateNamed).reason,
-    "sign-off after training": lambda v: v.decision("run")[1].person_id,
+    "sign-off after training": lambda v: signed(v, "run").person_id,
     "conclusion": lambda v: one(v, kinds.ExperimentConcluded).learnt,
-    "sign-off of the close": lambda v: v.decision("close")[1].outcome,
+    "sign-off of the close": lambda v: signed(v, "close").outcome,
     "release": lambda v: one(v, kinds.ReleaseMade).version,
     "archive": lambda v: one(v, kinds.PackageWritten).digest,
 }  # fmt: skip
@@ -177,9 +185,12 @@ def test_what_decides_the_result_is_on_record(drill: tuple[Line, Path]) -> None:
     assert {"python", "packages"} <= set(environment.environment)
     assert (0, 1) == (declared.budget.accelerators, declared.budget.nodes)
     assert started.requested["accelerators"] == declared.budget.accelerators
-    for record in view.records:  # the ids do not depend on when or where they are computed
-        if record.kind == "checkpoint.registered":
-            assert record.payload["configuration_digest"] == declared.configuration_digest
+    turned = dict(reversed(list({**CONFIGURATION, "checkpoint_every": 10}.items())))
+    assert digest_of(turned) == declared.configuration_digest  # an id of what it says, in whatever order
+    assert digest_of(environment.environment) == environment.environment_digest
+    assert {declared.configuration_digest} == {
+        c.configuration_digest for _, c in view.all(kinds.CheckpointRegistered)
+    }
     observed = one(view, kinds.EnvironmentObserved)
     assert {"python", "packages"} <= set(observed.environment)
     assert environment.image is None  # no container here: unrecorded, and no name was made up

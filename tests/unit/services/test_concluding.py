@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.governed import Grounds, by
@@ -25,9 +26,9 @@ def grounds(tmp_path: Path) -> Grounds:
     return Grounds(tmp_path)
 
 
-def told(view: RunView, **changes: object) -> Conclusion:
+def told(view: RunView, **changes: Any) -> Conclusion:
     """A good conclusion of a run, with changes."""
-    values = {"outcome": "no_better", "learnt": "a longer warm-up is not enough",
+    values: dict[str, Any] = {"outcome": "no_better", "learnt": "a longer warm-up is not enough",
               "evidence": (view.records[-1].record_id,)}  # fmt: skip
     return Conclusion(**values | changes)
 
@@ -89,7 +90,7 @@ def test_asked_at_the_close(grounds: Grounds) -> None:
         pytest.param({"outcome": "great"}, "outcome", id="no such outcome"),
     ],
 )
-def test_refused(grounds: Grounds, changes: dict[str, object], named: str) -> None:
+def test_refused(grounds: Grounds, changes: dict[str, Any], named: str) -> None:
     """What is not said or not there is named, and nothing is recorded."""
     view = grounds.view(grounds.open())
 
@@ -105,8 +106,10 @@ def test_a_conclusion_is_no_evidence_of_itself(grounds: Grounds) -> None:
     view = grounds.view(grounds.open())
     first = conclude(grounds.ledger, view, told(view), by("carol"))
 
+    view = grounds.view(view.run_uid)
+    itself = told(view, evidence=(first.record_id,))
     with pytest.raises(InputError, match="evidence"):
-        view = grounds.view(view.run_uid)
-        conclude(grounds.ledger, view, told(view, evidence=(first.record_id,)), by("carol"))
+        conclude(grounds.ledger, view, itself, by("carol"))
+    stranger = told(view)
     with pytest.raises(RefusedError, match="is not in the ledger"):
-        conclude(grounds.ledger, RunView.of("run_x", []), told(view), by("carol"))
+        conclude(grounds.ledger, RunView.of("run_x", []), stranger, by("carol"))

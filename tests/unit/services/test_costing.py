@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.domain.told_run import Told
@@ -87,7 +88,7 @@ def test_history_leaves_the_run_itself_out(ledger: SqlLedger) -> None:
     ],
 )
 def test_failures_of_another_combination_are_not_taken_over(
-    ledger: SqlLedger, other: dict[str, int], seen: bool
+    ledger: SqlLedger, other: dict[str, Any], seen: bool
 ) -> None:
     """What failed on other hardware, or on another number of nodes, says nothing about this run."""
     told = Told(run_uid=uid(9), **other)

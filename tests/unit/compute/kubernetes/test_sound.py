@@ -28,7 +28,7 @@ POD = pod(
     conditions=[condition("PodScheduled"), condition("DisruptionTarget", reason="PreemptionByScheduler")],
 )  # fmt: skip
 POD["metadata"]["deletionTimestamp"] = at(5)
-JUNK = st.sampled_from(
+JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, 0, 7.5, True, "", "words", [], ["words", 3, None], {}, {"a": 1}, [[]], {"": {}}]
 )
 
