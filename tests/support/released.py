@@ -8,14 +8,18 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.fakes.memory_ledger import MemoryLedger
+from tests.support.artifact_run import ACTOR, Run
 from tests.unit.gates.asked_run import UID, AskedRun
 
+from pretrain_archive.artifacts.candidates import name_candidate
 from pretrain_archive.artifacts.releases import Terms, make_release
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
+from pretrain_archive.domain.identity import new_id
 from pretrain_archive.domain.records import Actor
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.sources import with_sources
+from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.storage.files import FileStore
 
 TERMS: dict[str, Any] = {
@@ -52,6 +56,24 @@ def released_view(folder: Path, *, packages: dict[str, str] | None = None, **ter
         actor=Actor(type="task", name="archive_close"), origin=run.origin("archive_close"),
     )  # fmt: skip
     return with_sources(run.ledger, run.view())
+
+
+def released_run(folder: Path) -> Run:
+    """A run with one released checkpoint on a ledger on disk (``ledger.db``); the model has a name of its own."""
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    ledger = open_ledger(url, signing_key=None, anchors=(), create=True)
+    made = Run(ledger, FileStore(folder / "store"), folder / "checkpoints").open()
+    fact = made.checkpoint(200)
+    made.evaluate(fact, 1.5)
+    candidate = name_candidate(
+        ledger, run_uid=made.uid, checkpoint_id=fact.checkpoint_id, kept=True, reason="the best", actor=ACTOR,
+        origin=made.origin(),
+    )  # fmt: skip
+    make_release(
+        ledger, run_uid=made.uid, decision=made.decide(), candidate=candidate,
+        terms=Terms(**{**TERMS, "name": new_id("model")}), actor=ACTOR, origin=made.origin(),
+    )  # fmt: skip
+    return made
 
 
 def model_key(file: Path) -> Path:

@@ -11,22 +11,19 @@ from contextlib import contextmanager
 import pytest
 from tests.support.artifact_run import ACTOR, Run
 from tests.support.mlflow_server import LossyWire, call, free_port, mlflow_url, versions
+from tests.support.released import released_run
 
-from pretrain_archive.artifacts.candidates import name_candidate
 from pretrain_archive.artifacts.export_mlflow import (
     Access,
     MlflowRegistry,
     RegistryUnavailableError,
 )
-from pretrain_archive.artifacts.releases import Terms, make_release
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError
-from pretrain_archive.domain.identity import new_id
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.releasing import Releasing, entry_of, export_release
-from pretrain_archive.storage.files import FileStore
 
 __all__ = ["mlflow_url"]
 
@@ -36,24 +33,7 @@ pytestmark = [pytest.mark.requirement("R109", "R113", "R115"), pytest.mark.case(
 @pytest.fixture
 def run(tmp_path) -> Run:
     """A released run; the model has a name of its own."""
-    url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    ledger = open_ledger(url, signing_key=None, anchors=(), create=True)
-    made = Run(ledger, FileStore(tmp_path / "store"), tmp_path / "checkpoints").open()
-    fact = made.checkpoint(200)
-    made.evaluate(fact, 1.5)
-    candidate = name_candidate(
-        ledger, run_uid=made.uid, checkpoint_id=fact.checkpoint_id, kept=True, reason="the best", actor=ACTOR,
-        origin=made.origin(),
-    )  # fmt: skip
-    terms = Terms(
-        name=new_id("model"), version="1.0", applicable=["research"], not_applicable=["production"],
-        known_limits=["short context"], rollback="none", take_down="delete", usage_scope=["research"],
-    )  # fmt: skip
-    make_release(
-        ledger, run_uid=made.uid, decision=made.decide(), candidate=candidate, terms=terms, actor=ACTOR,
-        origin=made.origin(),
-    )  # fmt: skip
-    return made
+    return released_run(tmp_path)
 
 
 def name_of(run: Run) -> str:
@@ -117,9 +97,11 @@ def test_a_killed_try_makes_no_second_version(run, mlflow_url):
     entry = entry_of(load_run(run.ledger, run.uid), facts(run, kinds.ReleaseMade)[0])
     MlflowRegistry(mlflow_url).register(entry)
 
-    told = export(run, mlflow_url)
+    with LossyWire(mlflow_url) as wire:
+        told = export(run, wire.url)
 
     assert told.found
+    assert 0 == wire.created
     assert 1 == len(versions(mlflow_url, name_of(run)))
 
 
