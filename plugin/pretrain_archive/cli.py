@@ -29,6 +29,7 @@ from pretrain_archive.commands import (
     package,
     platform,
     quality,
+    reconcile,
     release,
     resubmit,
     retention,
@@ -54,6 +55,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+reconcile.attach(retention.app)
 for name, commands in (
     ("source", source.app),
     ("snapshot", snapshot.app),

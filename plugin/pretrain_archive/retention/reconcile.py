@@ -1,107 +1,267 @@
-"""What is recorded against what is there: for every artifact, and for folders that nobody recorded (R150, R152).
+"""What is recorded against what is there, both ways, on file systems and in stores (R150, R152).
 
-Only looks: nothing is deleted, nothing is recorded.
+Only looks: nothing is deleted and nothing is recorded. Each finding comes with a proposal that a plan or a command
+carries out; where two explanations fit, the finding says both and proposes neither's deletion.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
-from pretrain_archive.artifacts.formats import inspect
-from pretrain_archive.artifacts.location import to_location, to_path
-from pretrain_archive.artifacts.pointers import step_of
-from pretrain_archive.domain.identity import path_to_text, utc_now
-from pretrain_archive.domain.kinds import CheckpointRegistered
+from pretrain_archive.domain.identity import utc_now
+from pretrain_archive.domain.kinds import CheckpointRegistered, read_payload
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.retention.files import ArtifactFiles, Look, choose
+from pretrain_archive.retention.files import ArtifactFiles, Look, choose, target_for
 from pretrain_archive.retention.folders import FolderFiles
-from pretrain_archive.retention.world import World, observe, target_of
+from pretrain_archive.retention.strays import Stray, folder_strays, store_strays
+from pretrain_archive.retention.world import World, observe
+from pretrain_archive.storage.port import ObjectStore
 
 CHECK = "recorded files and sizes compared with what is at the location (contents are not hashed)"
+
+FindingKind = Literal[
+    "missing", "half_deleted", "changed", "came_back", "unregistered", "orphan", "left_over", "journal",
+    "unreachable",
+]  # fmt: skip
+"""``missing``: recorded, gone, without a tombstone. ``half_deleted``: a removal was cut, or some of it is gone.
+``came_back``: a tombstone stands and bytes are there. ``unregistered``: a checkpoint that no record names. ``orphan``:
+content that nothing names. ``left_over``: what a plan, an upload or a writer left. ``journal``: a finished removal
+whose journal is still there. ``unreachable``: nobody could look."""
+
+Act = Literal["finish", "plan", "restore", "register", "verify", "mount"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Proposal:
+    """What may be done: by which command, in words, and what else would explain the finding."""
+
+    act: Act
+    command: str
+    text: str
+
+    def to_dict(self) -> dict[str, str]:
+        """As plain JSON."""
+        return {"act": self.act, "command": self.command, "text": self.text}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One difference between records and storage. ``size`` is what lies there in bytes."""
+
+    kind: FindingKind
+    ref: str
+    location: str
+    size: int
+    detail: str
+    proposal: Proposal
+    run: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "kind": self.kind, "id": self.ref, "run": self.run, "location": self.location, "bytes": self.size,
+            "detail": self.detail, "proposal": self.proposal.to_dict(),
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reconciled:
-    """One item per recorded artifact and per ownerless folder; ``ownerless_bytes`` is what the latter hold."""
+    """One item per recorded artifact and per stray; ``findings`` are those that differ, with what to do.
+
+    ``ownerless_bytes`` is what strays hold.
+    """
 
     items: tuple[Item, ...]
-    ownerless_bytes: int
+    findings: tuple[Finding, ...] = ()
+    ownerless_bytes: int = 0
+    checked: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def clean(self) -> bool:
+        """Whether records and storage say the same."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON; the items that hold are only counted."""
+        return {
+            "clean": self.clean,
+            "checked": dict(self.checked),
+            "ownerless_bytes": self.ownerless_bytes,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
 
 
 def reconcile(
-    ledger: Ledger, *, places: Sequence[ArtifactFiles] = (FolderFiles(),), roots: Iterable[Path] = ()
+    ledger: Ledger,
+    *,
+    places: Sequence[ArtifactFiles] = (FolderFiles(),),
+    roots: Iterable[Path] = (),
+    store: ObjectStore | None = None,
 ) -> Reconciled:
-    """Compare the ledger with the disk, at every recorded location and below ``roots``."""
+    """Compare the ledger with what is there, at every recorded location, beside it and below ``roots``.
+
+    ``store`` is the archive's own: its snapshots, content, plans and journals are compared, too.
+    """
     world = observe(ledger, places)
-    items = [_recorded(world, ref, fact, places) for ref, fact in world.facts.items()]
-    ownerless = list(_ownerless(world, roots))
+    items: list[Item] = []
+    findings: list[Finding] = []
+    newest = {
+        str(record.payload["checkpoint_id"]): record.position
+        for record in ledger.records(kinds=["checkpoint.registered"])
+    }
+    for record in ledger.records(kinds=["checkpoint.registered"]):
+        if newest.get(str(record.payload["checkpoint_id"])) == record.position:
+            item, found = _recorded(world, record.stream, read_payload(record, CheckpointRegistered), places)
+            items.append(item)
+            findings += [found] if found else []
+    recorded = len(items)
+    strays = [*folder_strays(world, roots), *(store_strays(world, store) if store is not None else ())]
+    for stray in strays:
+        items.append(_stray_item(stray))
+        findings.append(_stray_finding(stray))
     return Reconciled(
-        items=(*items, *(item for item, _ in ownerless)), ownerless_bytes=sum(size for _, size in ownerless)
+        items=tuple(items),
+        findings=tuple(findings),
+        ownerless_bytes=sum(stray.size for stray in strays if stray.kind != "journal"),
+        checked={"checkpoints": recorded, "strays": len(strays)},
     )
 
 
-def _recorded(world: World, ref: str, fact: CheckpointRegistered, places: Sequence[ArtifactFiles]) -> Item:
+def _recorded(
+    world: World, run_uid: str, fact: CheckpointRegistered, places: Sequence[ArtifactFiles]
+) -> tuple[Item, Finding | None]:
+    ref = f"checkpoint:{fact.checkpoint_id}"
     place = choose(places, fact.location)
-    seen = (
-        place.look(target_of(fact)) if place else Look(presence="unreachable", detail="not on this machine")
-    )
+    gone = frozenset(world.liveness.facts.checkpoints[ref].gone_parts)
+    target = target_for(fact, gone=gone)
+    seen = place.look(target) if place else Look(presence="unreachable", detail="not on this machine")
     deleted = ref in world.tombstones
-    replaced = deleted and any(entry.location == fact.location for entry in world.subjects)
-    expected = "absent, by its tombstone" if deleted else f"{len(fact.files)} files"
-    found = f"{seen.presence}{': ' if seen.detail else ''}{seen.detail}"
+    replaced = deleted and fact.location in world.liveness.facts.at_location
+    found = _difference(ref, run_uid, fact, seen, deleted=deleted) if not replaced else None
+    told = f"{seen.presence}{': ' if seen.detail else ''}{seen.detail}"
     if seen.begun:
-        found += "; a deletion is under way"
+        told += "; a deletion is under way"
     if replaced:
-        verdict, found = Verdict.VERIFIED, "replaced by a later checkpoint at the same location"
-    elif seen.presence == "unreachable":
-        verdict = Verdict.UNRECORDED
-    else:
-        holds = seen.presence == ("missing" if deleted else "present")
-        verdict = Verdict.VERIFIED if holds and not seen.begun else Verdict.CHANGED
+        told = "replaced by a later checkpoint at the same location"
+    verdict = Verdict.VERIFIED
+    if found is not None:
+        verdict = Verdict.UNRECORDED if found.kind == "unreachable" else Verdict.CHANGED
+    item = Item(
+        id=ref, track="artifact", verdict=verdict, check=CHECK, checked_at=utc_now(),
+        expected="absent, by its tombstone" if deleted else f"{len(target.files)} files", found=told,
+        owner=fact.responsible, hint=found.proposal.text if found else "", requirement="R150",
+    )  # fmt: skip
+    return item, found
+
+
+def _difference(
+    ref: str, run_uid: str, fact: CheckpointRegistered, seen: Look, *, deleted: bool
+) -> Finding | None:
+    """What differs, if anything does."""
+    kind, proposal = _judge(ref, seen, deleted=deleted)
+    if kind is None or proposal is None:
+        return None
+    return Finding(
+        kind=kind, ref=ref, location=fact.location, size=seen.bytes_present, run=run_uid, proposal=proposal,
+        detail=seen.detail or seen.presence,
+    )  # fmt: skip
+
+
+def _judge(ref: str, seen: Look, *, deleted: bool) -> tuple[FindingKind | None, Proposal | None]:
+    if seen.presence == "unreachable":
+        return "unreachable", MOUNT
+    if deleted:
+        return _judge_deleted(seen)
+    if seen.begun:
+        return "half_deleted", FINISH
+    if seen.presence == "changed":
+        return "changed", replace(VERIFY, command=f"{VERIFY.command} {ref.partition(':')[2]}")
+    if seen.presence == "present":
+        return None, None
+    return ("missing" if seen.presence == "missing" else "half_deleted"), RESTORE
+
+
+def _judge_deleted(seen: Look) -> tuple[FindingKind | None, Proposal | None]:
+    if seen.presence == "missing":
+        return ("journal", FINISH) if seen.begun else (None, None)
+    return ("half_deleted", FINISH) if seen.begun else ("came_back", CAME_BACK)
+
+
+MOUNT = Proposal(
+    act="mount",
+    command="pretrain-archive retention reconcile",
+    text="Make the place reachable (is its disk mounted, may this user read it?) and look again.",
+)
+VERIFY = Proposal(
+    act="verify",
+    command="pretrain-archive checkpoint verify",
+    text="Read it again to see which files differ; restore them from a copy, or use another checkpoint.",
+)
+RESTORE = Proposal(
+    act="restore",
+    command="pretrain-archive retention plan",
+    text="Restore it from a copy; or, if it was removed by hand, a plan that lets it go leaves a tombstone that says "
+    "so.",
+)
+CAME_BACK = Proposal(
+    act="plan",
+    command="pretrain-archive retention plan",
+    text="Its tombstone stands and bytes are there: restored, or written anew. Register them to keep them; a plan with "
+    "a rule about leftovers lets them go.",
+)
+FINISH = Proposal(
+    act="finish",
+    command="pretrain-archive retention apply PLAN",
+    text="A removal was cut: run the clean-up's plan again (its journal names it), it is completed from the record.",
+)
+
+PROPOSALS: Mapping[str, Proposal] = {
+    "unregistered": Proposal(
+        act="register",
+        command="pretrain-archive checkpoint register",
+        text="Register it with its run to keep it; a plan with a rule about leftovers lets it go.",
+    ),
+    "orphan": Proposal(
+        act="plan",
+        command="pretrain-archive retention plan",
+        text="Nothing names it: a snapshot may be under way, or one failed. Made again, it finds its content; a plan "
+        "with a rule about leftovers lets it go once no run is open.",
+    ),
+    "left_over": Proposal(
+        act="plan",
+        command="pretrain-archive retention plan",
+        text="A plan with a rule about leftovers lets it go.",
+    ),
+    "missing": Proposal(
+        act="restore",
+        command="pretrain-archive snapshot verify",
+        text="Restore the version's document and manifest from a copy; its content is found again by digest.",
+    ),
+    "came_back": Proposal(
+        act="verify",
+        command="pretrain-archive snapshot verify",
+        text="Its tombstone stands and its document is there: restored from a copy. See whether it is whole.",
+    ),
+    "journal": FINISH,
+}
+"""What to do about what no checkpoint's record names."""
+
+
+def _stray_item(stray: Stray) -> Item:
     return Item(
-        id=ref,
-        track="artifact",
-        verdict=verdict,
-        check=CHECK,
-        checked_at=utc_now(),
-        expected=expected,
-        found=found,
-        owner=fact.responsible,
-        hint=""
-        if verdict is Verdict.VERIFIED
-        else "Run the clean-up again, or restore the files from a copy.",
-        requirement="R150",
-    )
+        id=stray.ref, track="data" if stray.ref.startswith(("snapshot:", "content:")) else "artifact",
+        verdict=Verdict.CHANGED if stray.blocking else Verdict.UNRECORDED, check=CHECK, checked_at=utc_now(),
+        expected=stray.expected, found=stray.found, blocking=stray.blocking,
+        hint=PROPOSALS[stray.kind].text, requirement="R152",
+    )  # fmt: skip
 
 
-def _ownerless(world: World, roots: Iterable[Path]) -> Iterable[tuple[Item, int]]:
-    owned = {fact.location for fact in world.facts.values()}
-    homes = {folder.parent for folder in map(to_path, owned) if folder is not None}
-    for root in sorted({path.resolve() for path in (*homes, *roots)}):
-        if not root.is_dir():
-            continue
-        for folder in sorted(root.iterdir()):
-            stepped = step_of(folder.name) is not None or "checkpoint" in folder.name.lower()
-            if not stepped or folder.is_symlink() or not folder.is_dir() or to_location(folder) in owned:
-                continue
-            size = sum(entry.size for entry in inspect(folder).files)
-            yield _ownerless_item(folder, size), size
-
-
-def _ownerless_item(folder: Path, size: int) -> Item:
-    return Item(
-        id=f"folder:{path_to_text(os.fsencode(folder))}",
-        track="artifact",
-        verdict=Verdict.UNRECORDED,
-        check=CHECK,
-        checked_at=utc_now(),
-        expected="a registered checkpoint",
-        found=f"{size} bytes that no record names",
-        blocking=False,
-        hint="Register it with its run, or remove it by hand: the clean-up deletes only what is recorded.",
-        requirement="R152",
-    )
+def _stray_finding(stray: Stray) -> Finding:
+    return Finding(
+        kind=stray.kind, ref=stray.ref, location=stray.location, size=stray.size, detail=stray.found,
+        proposal=stray.proposal(PROPOSALS[stray.kind]),
+    )  # fmt: skip

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes
@@ -63,7 +63,6 @@ class WorkFolders:
     def find(self, world: World) -> Iterator[Subject]:
         """See :class:`SubjectSource`."""
         yield from self._of_runs(world)
-        yield from self._refused(world)
         for path in _entries(self.packages):
             if found := PART.fullmatch(path.name):
                 live = _locked(path)
@@ -102,24 +101,8 @@ class WorkFolders:
                 if IN_PROGRESS.search(path.name) and not registered and not _journal(path.name):
                     yield self._subject(world, path, "leftover", "half-written checkpoint", run.name)
 
-    def _refused(self, world: World) -> Iterator[Subject]:
-        """Checkpoints whose registration failed, and that no later registration made good."""
-        seen: set[str] = set()
-        for record in world.ledger.records(kinds=["checkpoint.refused"]):
-            location = str(record.payload["location"]).rstrip("/")
-            path = to_path(location) or Path(location)
-            if location in seen or not path.is_absolute() or not os.path.lexists(path):
-                continue
-            seen.add(location)
-            owned = to_location(path) in world.liveness.facts.at_location
-            if not owned and self.runs in path.parents and not IN_PROGRESS.search(path.name):
-                yield self._subject(
-                    world, path, "leftover", "failed registration", record.stream, at=record.recorded_at
-                )
-
     def _subject(
-        self, world: World, path: Path, kind: SubjectKind, name: str, run_uid: str, *, live: Kept | None = None,
-        at: str = "",
+        self, world: World, path: Path, kind: SubjectKind, name: str, run_uid: str, *, live: Kept | None = None
     ) -> Subject:  # fmt: skip
         run = world.runs.get(run_uid) if run_uid else None
         gaps = []
@@ -130,7 +113,7 @@ class WorkFolders:
         except OSError as error:
             gaps.append(f"cannot be read: {error.strerror}")
             tree = UNREAD
-        changed = format_time(datetime.fromtimestamp(tree.changed, UTC))
+        changed = tree.changed_at
         if run is None and changed > format_time(world.now + CLOCKS):
             gaps.append(f"its time lies in the future ({changed})")
         shown = path_to_text(os.fsencode(path.name))
@@ -138,7 +121,7 @@ class WorkFolders:
         return Subject(
             ref=f"{kind}:{owner}{shown}@{tree.digest[7:19]}", kind=kind, artifact_class=name, purpose=name,
             project=run.project if run else self.owner, run_uid=run_uid if run else "",
-            registered_at=at or (run.changed_at if run else changed), size=tree.held,
+            registered_at=run.changed_at if run else changed, size=tree.held,
             location=to_location(path.parent) + "/" + _quoted(path.name), digest=tree.digest,
             live=(live,) if live else (), gaps=tuple(gaps),
         )  # fmt: skip

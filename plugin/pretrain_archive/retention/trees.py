@@ -13,11 +13,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain.errors import StorageError
-from pretrain_archive.domain.identity import path_to_text
+from pretrain_archive.domain.identity import format_time, path_to_text
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
 from pretrain_archive.retention.folders import JOURNAL
 from pretrain_archive.retention.unlinking import FOLDER, held_by, sync_folder
@@ -37,6 +38,11 @@ class Tree:
     files: int
     digest: str
     changed: float = 0.0
+
+    @property
+    def changed_at(self) -> str:
+        """``changed`` as RFC 3339."""
+        return format_time(datetime.fromtimestamp(self.changed, UTC))
 
 
 def measure(path: Path) -> Tree:

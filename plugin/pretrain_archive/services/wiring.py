@@ -180,6 +180,7 @@ def finders(store: ObjectStore, *, owner: str = "") -> tuple[Finder, ...]:
     from pretrain_archive.retention.subjects_folders import WorkFolders  # noqa: PLC0415
     from pretrain_archive.retention.subjects_logs import Logs  # noqa: PLC0415
     from pretrain_archive.retention.subjects_snapshots import Snapshots  # noqa: PLC0415
+    from pretrain_archive.retention.subjects_strays import Strays  # noqa: PLC0415
 
     def sensitive(log_file: Path) -> bool:
         end = b""
@@ -193,4 +194,5 @@ def finders(store: ObjectStore, *, owner: str = "") -> tuple[Finder, ...]:
     work = WorkFolders(
         work=config.work_folder(), runs=runs_folder(), packages=packages_folder(), owner=owner
     )
-    return (work, Logs(sensitive=sensitive), Snapshots(store=store, owner=owner))
+    strays = Strays(store=store, owner=owner)
+    return (strays, work, Logs(sensitive=sensitive), Snapshots(store=store, owner=owner))

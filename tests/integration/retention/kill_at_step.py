@@ -211,7 +211,6 @@ class World:
         first, third = facts
         for fact, action in (
             (first, "delete"),
-            (second, "delete"),
             (remote, "delete"),
             (third, "delete_parts"),
         ):

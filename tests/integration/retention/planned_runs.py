@@ -23,7 +23,9 @@ def plan(run: Run, policies: Policies | None = None, **more: Any) -> kinds.Reten
     return service.plan(run.ledger, policies or policy_with(), actor=ACTOR, origin=run.origin(), **more)
 
 
-def carry_out(run: Run, planned: kinds.RetentionPlanned, policies: Policies | None = None, **more: Any) -> Applied:
+def carry_out(
+    run: Run, planned: kinds.RetentionPlanned, policies: Policies | None = None, **more: Any
+) -> Applied:
     """Approve by a person and apply."""
     known = policies or policy_with()
     approval = service.approve(

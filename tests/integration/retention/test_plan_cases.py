@@ -7,7 +7,15 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.integration.retention.planned_runs import EVERY_CLASS, ask, begin_from, carry_out, of_step, plan, steps
+from tests.integration.retention.planned_runs import (
+    EVERY_CLASS,
+    ask,
+    begin_from,
+    carry_out,
+    of_step,
+    plan,
+    steps,
+)
 from tests.support.artifact_run import ACTOR, DIGEST, POLICY, Run
 from tests.unit.retention.subjects import policy_with
 
@@ -104,7 +112,9 @@ def test_the_plan_goes_by_number_and_is_what_is_done(run, ledger, tmp_path):
 
     gone = {step for step, action in mine.items() if action == "delete"}
     assert {9000, 9800, 9900} == gone
-    assert {f"checkpoint-{s}" for s in (10000, 10100, "best")} == {p.name for p in made.folder.glob("checkpoint-*")}
+    assert {f"checkpoint-{s}" for s in (10000, 10100, "best")} == {
+        p.name for p in made.folder.glob("checkpoint-*")
+    }
 
 
 @pytest.mark.case("R07")
@@ -203,19 +213,25 @@ def test_a_hold_has_a_person_and_a_reason(run):
     """Placed by anybody with a reason, lifted by who placed it or an approver; two holds are two."""
     target = f"run:{run.uid}"
     first = holding.place_hold(run.ledger, policy_with(), target, **WHO, **said(run))
-    second = holding.place_hold(run.ledger, policy_with(), "project:demo", person="eve", reason="court", **said(run))
+    second = holding.place_hold(
+        run.ledger, policy_with(), "project:demo", person="eve", reason="court", **said(run)
+    )
     assert [first, second] == holding.holds(run.ledger)
     assert set() == steps(plan(run))
     assert "held: an audit (dora)" in of_step(plan(run), 100)["reason"]
 
     with pytest.raises(RefusedError, match="may not release"):
-        holding.release_hold(run.ledger, policy_with(), second.hold_id, person="mallory", reason="x", **said(run))
+        holding.release_hold(
+            run.ledger, policy_with(), second.hold_id, person="mallory", reason="x", **said(run)
+        )
     with pytest.raises(InputError, match="reason"):
         holding.release_hold(run.ledger, policy_with(), first.hold_id, person="dora", reason=" ", **said(run))
     with pytest.raises(InputError, match="not on record"):
         holding.place_hold(run.ledger, policy_with(), "run:nowhere", **WHO, **said(run))
     for hold, person in ((first, "dora"), (second, "bob")):
-        holding.release_hold(run.ledger, policy_with(), hold.hold_id, person=person, reason="over", **said(run))
+        holding.release_hold(
+            run.ledger, policy_with(), hold.hold_id, person=person, reason="over", **said(run)
+        )
 
     assert [] == holding.holds(run.ledger)
     assert {100, 200} == steps(plan(run))
@@ -232,7 +248,11 @@ def test_what_nobody_answers_for_is_reported_once(run):
 
     [record] = run.ledger.records(kinds=["retention.ownerless"])
     kept = of_step(planned, 300)
-    assert ("project/demo", "carol", 1) == (record.stream, record.payload["reported_to"], record.payload["count"])
+    assert ("project/demo", "carol", 1) == (
+        record.stream,
+        record.payload["reported_to"],
+        record.payload["count"],
+    )
     assert ({"alice": 1}, [kept["id"]]) == (record.payload["responsible"], record.payload["examples"])
     assert DIGEST != record.payload["plan_digest"]
     assert "ownerless" not in plan(run).summary["projects"]["demo"]

@@ -21,6 +21,7 @@ from pretrain_archive.retention.references import references
 from pretrain_archive.retention.subjects_folders import WorkFolders
 from pretrain_archive.retention.subjects_logs import Logs
 from pretrain_archive.retention.subjects_snapshots import Snapshots
+from pretrain_archive.retention.subjects_strays import Strays
 from pretrain_archive.storage.files import FileStore
 
 TEXT = POLICY.format(keep_last=1, age=0, limit=10**9, hold="[]")
@@ -68,15 +69,15 @@ def test_what_runs_leave_goes_with_a_record_each_and_nothing_else(ledger, work):
     """Copies, scratch, half-written and refused checkpoints, caches: what is none of these stays."""
     root, run = work
     run.close()
-    finder = folders(root)
-    items = [item for item in plan_over(ledger, EVERYTHING, [finder]) if item["kind"] != "checkpoint"]
+    finders = (folders(root), Strays(store=run.store, owner="demo"))
+    items = [item for item in plan_over(ledger, EVERYTHING, finders) if item["kind"] != "checkpoint"]
     assert {"delete"} == {item["action"] for item in items}, items
     assert {
         "data copy", "quality scratch", "evaluation scratch", "half-written checkpoint", "failed registration",
         "stamps of read files", "scratch of a task", "half-written package",
     } == {item["class"] for item in items}  # fmt: skip
 
-    applied = carry_out(ledger, EVERYTHING, items, [finder])
+    applied = carry_out(ledger, EVERYTHING, items, finders)
 
     assert {"deleted": len(items)} == applied.outcomes()
     assert sum(item["bytes"] for item in items) == applied.bytes_released
@@ -85,9 +86,9 @@ def test_what_runs_leave_goes_with_a_record_each_and_nothing_else(ledger, work):
     assert ["checkpoints"] == [path.name for path in (root / "runs" / run.uid).iterdir()]
     assert ["step_00000100"] == [path.name for path in run.folder.iterdir()]
     assert {item["id"] for item in items} == set(stones(ledger))
-    again = [item for item in plan_over(ledger, EVERYTHING, [finder]) if item["kind"] != "checkpoint"]
+    again = [item for item in plan_over(ledger, EVERYTHING, finders) if item["kind"] != "checkpoint"]
     assert [] == again
-    assert {"already_deleted": len(items)} == carry_out(ledger, EVERYTHING, items, [finder]).outcomes()
+    assert {"already_deleted": len(items)} == carry_out(ledger, EVERYTHING, items, finders).outcomes()
 
 
 @pytest.mark.requirement("R151")
