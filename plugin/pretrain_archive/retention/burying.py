@@ -83,7 +83,8 @@ class Burial:
 
     def _draft(self, item: Mapping[str, Any], target: Target, removed: Removed) -> Draft:
         payload = TombstoneWritten(
-            ref=ref_of(target), digest=item["digest"], size=sum(file.size for file in target.files) or int(item["bytes"]),
+            ref=ref_of(target), digest=item["digest"],
+            size=sum(file.size for file in target.files) or int(item["bytes"]),
             artifact_class=str(item["class"]), reason=str(item["reason"]), policy_digest=item["policy_digest"],
             approved_by=self.approval.approved_by, bytes_released=removed.bytes_released, verified_absent=True,
             already_missing=removed.already_missing, parts=list(target.parts),

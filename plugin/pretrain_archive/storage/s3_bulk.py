@@ -85,7 +85,7 @@ class S3Bulk:
         return not status
 
     def _batch(self, entries: Sequence[StoredVersion]) -> BulkAnswer:
-        left, missing, faults = list(entries), 0, []
+        left, missing, faults = list(entries), 0, list[KeyFault]()
         for attempt in range(TRIES):
             if not left:
                 break
