@@ -4,7 +4,8 @@ Trigger it from Airflow's form. At most six fields are open; the others stand in
 that run the small demo. Approvers answer three gates under Required Actions.
 
 A launch that is stopped by a rule, or failed for good, is followed by a review: resume with the same inputs, resume
-as a new run with changes, or stop. Where the training completes, reviews and resumed launches are skipped.
+as a new run with changes, or stop. Where the training completes, reviews and resumed launches are skipped. Where the
+project's policy asks for it, persons read outputs of the candidate before the close gate.
 """
 
 from __future__ import annotations

@@ -136,7 +136,9 @@ def test_bad_scores_cannot_be_registered(closing: AskedRun) -> None:
 
     assert ["agreement_below: 0.286, at least 0.5 is wanted"] == report.flags
     assert Verdict.CHANGED is gate_items(closing)[HUMAN].verdict
+    assert refused.refusal is not None
     assert HUMAN in refused.refusal.detail
+    assert kept.decision is not None
     assert HUMAN in kept.decision.acknowledged
 
 
@@ -154,7 +156,9 @@ def test_one_reviewer_is_acknowledged_by_name(make_run: Any) -> None:
     found = gate_items(run)
     assert (Verdict.VERIFIED, Verdict.CHANGED) == (found[HUMAN].verdict, found[CAVEATS].verdict)
     assert "one_reviewer_only" in found[CAVEATS].found
+    assert silent.refusal is not None
     assert CAVEATS in silent.refusal.detail
+    assert done.decision is not None
     assert CAVEATS in done.decision.acknowledged
 
 
