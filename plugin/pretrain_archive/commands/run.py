@@ -19,6 +19,7 @@ from pretrain_archive.commands.output import (
     table,
     verdict_text,
 )
+from pretrain_archive.commands.run_search import list_runs
 
 if TYPE_CHECKING:
     from pretrain_archive.domain.run_view import RunView
@@ -49,50 +50,7 @@ def find_run(ledger: Ledger, name: str) -> RunView:
     raise InputError("RUN", name, problem, hint="List runs with: pretrain-archive run list")
 
 
-@command(app, "list")
-def list_runs(
-    search: Annotated[str, typer.Option(help="Only runs whose texts contain this.")] = "",
-    project: Annotated[str, typer.Option(help="Only runs of this project.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many, newest first.")] = 50,
-    as_json: Json = False,
-) -> None:
-    """List runs, newest first, with state and worst verdict."""
-    from pretrain_archive import services  # noqa: PLC0415
-    from pretrain_archive.domain.exploration import scope_of  # noqa: PLC0415
-    from pretrain_archive.domain.run_view import RunView  # noqa: PLC0415
-    from pretrain_archive.gates.sources import with_later_facts  # noqa: PLC0415
-    from pretrain_archive.ledger.port import RunQuery  # noqa: PLC0415
-    from pretrain_archive.package.items import evidence_items, worst  # noqa: PLC0415
-
-    ledger = services.open_ledger(create=False)
-    runs = []
-    found = ledger.runs(RunQuery(text=search, project=project, limit=limit))
-    views = (RunView.of(row.run_uid, ledger.records(streams=[row.run_uid])) for row in found)
-    for row, view in zip(found, with_later_facts(ledger, views), strict=True):
-        verdict = worst(item.verdict for item in evidence_items(view)).value
-        runs.append(
-            {
-                "run_uid": row.run_uid,
-                "project": row.project,
-                "state": view.state,
-                "scope": scope_of(view.opened),
-                "verdict": verdict,
-                "submitter": row.submitter,
-                "objective": row.objective,
-                "dag_id": row.dag_id,
-                "dag_run_id": row.dag_run_id,
-                "opened_at": row.opened_at,
-                "waiting_gate": view.waiting_gate(),
-            }
-        )
-    columns = ("opened_at", "run_uid", "state", "scope", "verdict", "submitter", "objective")
-    rows = [[plain(run[column] or "") for column in columns] for run in runs]
-    text = (
-        table(rows, head=["opened", "run", "state", "scope", "verdict", "submitter", "objective"])
-        if rows
-        else ["no runs"]
-    )
-    answer({"runs": runs}, text, as_json=as_json)
+command(app, "list")(list_runs)
 
 
 @command(app)
