@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import getpass
+import re
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.integration.cli.conftest import OTHER_RUN, Home
 
 MODEL = "stdlib-bytes@1"
+ROOT = Path(__file__).parents[3]
 
 
 def note(home: Home, what: str, *words: str, text: str = "as it was") -> Any:
@@ -133,3 +137,25 @@ def test_wrong_use(seeded: Home, words: tuple[str, ...], message: str) -> None:
     assert "" == answer.out
     assert message in answer.err
     assert before == seeded.ask("ledger", "verify", "--json").document["records"]
+
+
+def test_documented(home: Callable[[], Home]) -> None:
+    """Every command that the page on a model's life shows runs as it stands, with this home's names."""
+    here, page = home(), (ROOT / "docs" / "model-life.md").read_text()
+    [block] = [
+        found for found in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "pretrain-archive" in found
+    ]
+    problem, codes = "", []
+    for line in block.strip().splitlines():
+        words = [
+            {"python-bytes-demo@0.1.0": MODEL, "life_0198…": problem, "run_0199…": OTHER_RUN}.get(word, word)
+            for word in shlex.split(line)[1:]
+        ]
+        if "--successor" in words:  # this home has no second release
+            words = words[: words.index("--successor")]
+        answer = here.ask(*words, "--json")
+        codes.append((answer.code, answer.out if answer.code else ""))
+        problem = answer.document["fact_id"] if "--severity" in words else problem
+
+    assert [(0, "")] * 8 == codes
+    assert [] == here.ask("model", "show", MODEL, "--json").document["open_problems"]
