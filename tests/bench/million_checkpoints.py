@@ -19,6 +19,9 @@ from typing import Any
 HERE = Path(__file__).parents[2]
 sys.path.insert(0, str(HERE))
 
+from tests.support.artifact_run import policies  # noqa: E402
+from tests.support.memory import peak_bytes  # noqa: E402
+
 from pretrain_archive.domain.identity import format_time  # noqa: E402
 from pretrain_archive.domain.merkle import leaf_hash  # noqa: E402
 from pretrain_archive.ledger.canonical import canonical_bytes  # noqa: E402
@@ -26,8 +29,6 @@ from pretrain_archive.ledger.factory import open_ledger  # noqa: E402
 from pretrain_archive.retention.files import Look, Removed, Target  # noqa: E402
 from pretrain_archive.retention.planning import make_plan  # noqa: E402
 from pretrain_archive.storage.files import FileStore  # noqa: E402
-from tests.support.artifact_run import POLICY, policies  # noqa: E402
-from tests.support.memory import peak_bytes  # noqa: E402
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -85,7 +86,8 @@ def _checkpoint() -> str:
              {"path": "state.json", "size": 1000, "sha256": "c" * 64}]  # fmt: skip
     payload = {
         "checkpoint_id": "ckpt_@ID@", "step": 8888888, "tokens": 9999999, "attempt": 1,
-        "location": "file:///archive/@RUN@/checkpoints/step_@STEP@", "format": "safetensors", "digest": "sha256:@DIGEST@",
+        "location": "file:///archive/@RUN@/checkpoints/step_@STEP@", "format": "safetensors",
+        "digest": "sha256:@DIGEST@",
         "files": files, "components": {"weights": 4_000_000_000, "optimizer": 8_000_000_000, "data_state": 1000},
         "tensors": 300, "tensors_digest": digest, "snapshot": "stdlib@1", "configuration_digest": digest,
         "data_position": {"document": 1, "epoch": 0}, "responsible": "alice", "artifact_class": "recovery",
@@ -114,7 +116,8 @@ def _rows(count: int, runs: int) -> Iterator[tuple[str, str, str, str, str]]:
     opened = _template("run.opened", {
         "run_uid": "@RUN@", "project": "demo", "dag_id": "pretraining_reference", "dag_run_id": "manual__1",
         "submitter": "alice", "purpose": {}, "people": {}, "policy_digest": "sha256:" + "d" * 64,
-        "policy_name": "demo.toml", "conf": {}, "conf_digest": "sha256:" + "d" * 64, "derived_from": None}, [])  # fmt: skip
+        "policy_name": "demo.toml", "conf": {}, "conf_digest": "sha256:" + "d" * 64, "derived_from": None,
+    }, [])  # fmt: skip
     closed = _template("run.closed", {"outcome": "register", "reason": "done"}, [])
     checkpoint, evaluation = _checkpoint(), _evaluation()
     each, number, moment = count // runs, 0, FIRST
@@ -153,7 +156,9 @@ def fill(path: Path, *, count: int, runs: int) -> None:
     for position, (kind, uid, name, at, body) in enumerate(_rows(count, runs)):
         stored = body.encode()
         key = position.to_bytes(32, "big")
-        records.append((position, name, uid, position, kind, 1, at, key, leaf_hash(stored), b"\0" * 32, stored))
+        records.append(
+            (position, name, uid, position, kind, 1, at, key, leaf_hash(stored), b"\0" * 32, stored)
+        )
         if kind == "evaluation.reported":
             id_ = name.partition("-")[0]
             edges.append((position, f"evaluation:eval_{id_}", f"checkpoint:ckpt_{id_}", at))
@@ -185,17 +190,18 @@ def peer(path: Path) -> dict[str, Any]:
     """What cannot be avoided: every body read from the same file, its leaf hashed, its JSON parsed by the library."""
     start, used, count = time.perf_counter(), time.process_time(), 0
     database = sqlite3.connect(path)
-    for stored, leaf in database.execute("SELECT stored, leaf FROM pretrain_archive_record ORDER BY position"):
+    for stored, leaf in database.execute(
+        "SELECT stored, leaf FROM pretrain_archive_record ORDER BY position"
+    ):
         assert leaf_hash(stored) == leaf
         count += "payload" in json.loads(stored)
     return {"seconds": time.perf_counter() - start, "cpu": time.process_time() - used, "records": count}
 
 
 if __name__ == "__main__":
-    assert POLICY
     if sys.argv[1] == "plan":
-        print(json.dumps(plan(Path(sys.argv[2]), Path(sys.argv[3]))))
+        sys.stdout.write(json.dumps(plan(Path(sys.argv[2]), Path(sys.argv[3]))))
     elif sys.argv[1] == "peer":
-        print(json.dumps(peer(Path(sys.argv[2]))))
+        sys.stdout.write(json.dumps(peer(Path(sys.argv[2]))))
     else:
         fill(Path(sys.argv[2]), count=int(sys.argv[3]), runs=int(sys.argv[4]))

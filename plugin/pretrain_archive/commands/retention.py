@@ -73,15 +73,15 @@ def show(
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
 
     if action not in {None, "delete", "delete_parts", "keep", "blocked"}:
-        raise InputError("--action", action, "is no action", hint="Use delete, delete_parts, keep or blocked.")
+        raise InputError(
+            "--action", action, "is no action", hint="Use delete, delete_parts, keep or blocked."
+        )
     _show(
         _find(services.open_ledger(create=False), plan), _room(), action=action, limit=limit, as_json=as_json
     )
 
 
-def _show(
-    planned: RetentionPlanned, room: Room, *, action: str | None, limit: int, as_json: bool
-) -> None:
+def _show(planned: RetentionPlanned, room: Room, *, action: str | None, limit: int, as_json: bool) -> None:
     from pretrain_archive.retention.service import items_of  # noqa: PLC0415
 
     going = action in {"delete", "delete_parts"} or (action is None and planned.items_digest is not None)
@@ -108,8 +108,7 @@ def _said(planned: RetentionPlanned) -> list[str]:
         if said["falls"]:
             falls = ", ".join(f"{count} {kind}" for kind, count in said["falls"].items())
             lines.append(f"  would fall from verified to unrecorded: {falls}")
-        for entry in said["blocked"][:5]:
-            lines.append(f"  blocked: {plain(entry['id'])}: {plain(entry['reason'])}")
+        lines += [f"  blocked: {plain(e['id'])}: {plain(e['reason'])}" for e in said["blocked"][:5]]
         if (lost := said.get("ownerless")) is not None:
             lines.append(f"  nobody answers for {lost['count']} checkpoints ({size_text(lost['bytes'])})")
     need = "needs a person's approval" if planned.needs_approval else "within the policy's limit"
@@ -184,7 +183,7 @@ def hold(
 
 
 @command(app)
-def classify(
+def classify(  # noqa: PLR0917 (options of a command line, each given by name)
     checkpoint: Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Id of a registered checkpoint.")],
     artifact_class: Annotated[
         str | None, typer.Option("--class", help="recovery, evaluation or candidate.")
@@ -203,15 +202,18 @@ def classify(
         services.open_ledger(), checkpoint, artifact_class=_class(artifact_class), purpose=purpose,
         person=by or getpass.getuser(), reason=reason, actor=actor, origin=origin,
     )  # fmt: skip
-    text = f"{fact.checkpoint_id}: {fact.previous_class} → {fact.artifact_class}, purpose {plain(fact.purpose)}"
+    text = (
+        f"{fact.checkpoint_id}: {fact.previous_class} → {fact.artifact_class}, purpose {plain(fact.purpose)}"
+    )
     answer(fact.to_json(), [text], as_json=as_json)
 
 
 def _class(name: str | None) -> Literal["recovery", "evaluation", "candidate"] | None:
     from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
 
-    if name is None or name == "recovery" or name == "evaluation" or name == "candidate":  # noqa: PLR1714
-        return name
+    match name:
+        case None | "recovery" | "evaluation" | "candidate":
+            return name
     raise InputError("--class", name, "is no class", hint="Use recovery, evaluation or candidate.")
 
 

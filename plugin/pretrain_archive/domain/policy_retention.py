@@ -1,4 +1,3 @@
-# ruff: noqa: RUF012 (pydantic copies a default for each instance)
 """The policy's section about what is kept and what may be deleted: rules by kind, class and purpose.
 
 There is no built-in day count and no built-in rule: what no rule names is kept (settled reading 4). Rules only ever
@@ -59,9 +58,13 @@ class RetentionRule(_Part):
     def _says_enough(self) -> Self:
         given = [name for name in CONDITIONS if getattr(self, name) is not None]
         if self.action == "keep" and given:
-            raise ValueError(f"rule {self.name!r} keeps everything that it is about: {given[0]} has no meaning")
+            raise ValueError(
+                f"rule {self.name!r} keeps everything that it is about: {given[0]} has no meaning"
+            )
         if self.action != "keep" and not given:
-            raise ValueError(f"rule {self.name!r} must say what stays: at least one of {', '.join(CONDITIONS)}")
+            raise ValueError(
+                f"rule {self.name!r} must say what stays: at least one of {', '.join(CONDITIONS)}"
+            )
         if (self.action == "delete_parts") != bool(self.parts):
             raise ValueError(f"rule {self.name!r}: parts are named with delete_parts, and only there")
         about_others = [kind for kind in self.kinds if kind != "checkpoint"]

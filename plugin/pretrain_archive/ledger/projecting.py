@@ -101,7 +101,9 @@ def _in_windows(database: Database, object_type: str, after: int) -> Iterator[tu
     [(newest,)] = _rows(database, "SELECT COALESCE(MAX(position), -1) FROM pretrain_archive_record", [])
     first = f"{object_type}:"
     for start in range(after, int(newest), WINDOW):
-        for object_, subject, _, _, stream in _rows(database, sql, [start, start + WINDOW, len(first), first]):
+        for object_, subject, _, _, stream in _rows(
+            database, sql, [start, start + WINDOW, len(first), first]
+        ):
             yield from_column(subject), from_column(object_), from_column(stream)
 
 

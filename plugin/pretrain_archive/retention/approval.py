@@ -8,7 +8,7 @@ with their cause, so that a question is never without its answers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pretrain_archive.domain.errors import AlreadyRecordedError, InputError, RefusedError

@@ -5,14 +5,12 @@ A million checkpoints fit: one slotted value each, and the rest only where there
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote_from_bytes
 
 from pretrain_archive.retention import running
+from pretrain_archive.retention.naming import NamedByRuns, mentions
 from pretrain_archive.retention.running import RunNow
 from pretrain_archive.retention.subjects import Subject
 
@@ -23,7 +21,6 @@ KINDS = (
 )  # fmt: skip
 """The kinds that can make something live or dead."""
 
-_MENTION = re.compile(r"ckpt_[0-9a-f]{32}")
 _NOTHING: Mapping[str, int] = {}
 Body = Mapping[str, Any]
 
@@ -56,7 +53,7 @@ class Facts:
         self.approved: dict[str, str] = {}
         self.held: dict[str, dict[str, str]] = {}
         self._asked: dict[str, frozenset[str]] = {}
-        self._named: dict[str, set[str]] = {}
+        self._named = NamedByRuns()
         self._children: dict[str, set[str]] = {}
         self._digests: dict[str, set[str]] | None = None
         self._texts: dict[str, str] = {}
@@ -101,7 +98,15 @@ class Facts:
     def is_quiet(self, uid: str) -> bool:
         """Whether nothing about a run needs its checkpoints, and nothing in general that names them otherwise."""
         run = self.run(uid)
-        if not run.closed or not run.opened or run.jobs or run.attempts or self._named or self.held or self._asked:
+        if (
+            not run.closed
+            or not run.opened
+            or run.jobs
+            or run.attempts
+            or self._named
+            or self.held
+            or self._asked
+        ):
             return False
         return not any(self.open_children(uid))
 
@@ -133,10 +138,10 @@ class Facts:
 
     def named_by(self, ref: str, uid: str) -> Iterator[str]:
         """Other runs that name it as where they begin or go on from."""
-        if not self._named:
-            return
-        for name in self._names_of(ref):
-            yield from (f"run:{user}" for user in self._named.get(name, ()) if user != uid)
+        if self._named:
+            subject = self.checkpoints[ref]
+            names = (ref, ref.partition(":")[2], subject.location, subject.digest)
+            yield from (f"run:{user}" for user in self._named.users(names) if user != uid)
 
     def open_children(self, uid: str) -> Iterator[str]:
         """Runs that derive from ``uid`` and are not closed: they may still need its checkpoints."""
@@ -158,25 +163,6 @@ class Facts:
                 return f"release:{release}" if release else f"candidate:{candidate_id}"
         return None
 
-    def _names_of(self, ref: str) -> Iterable[str]:
-        subject = self.checkpoints[ref]
-        return (ref, ref.partition(":")[2], subject.location, subject.digest)
-
-    def _name(self, text: str | None, uid: str) -> None:
-        """``text`` as a person wrote it: an id, a reference, a digest, an address, or a path in or below one."""
-        if not text:
-            return
-        plain = text.rstrip("/")
-        if plain.startswith("/"):
-            plain = "file://" + quote_from_bytes(os.fsencode(plain))
-        names = {text.rstrip("/"), plain}
-        if plain.startswith(("file://", "s3://")):
-            while plain.count("/") > 3:
-                plain = plain.rpartition("/")[0]
-                names.add(plain)
-        for name in names:
-            self._named.setdefault(name, set()).add(uid)
-
     def _run_record(self, body: Body, payload: Body) -> None:
         uid, kind = body["stream"], body["kind"]
         run = self.runs.get(uid)
@@ -184,7 +170,7 @@ class Facts:
             run = self.runs[uid] = RunNow(uid=uid)
         run.take(kind, payload, body["recorded_at"])
         if kind == "gate.dossier":
-            self._asked[uid] = frozenset(_mentions(payload))
+            self._asked[uid] = frozenset(mentions(payload))
         elif kind == "gate.decision":
             asked = self._asked.pop(uid, frozenset())
             if _registers(payload):
@@ -193,7 +179,7 @@ class Facts:
         elif kind == "gate.expired":
             self._asked.pop(uid, None)
         elif kind == "attempt.started":
-            self._name(payload.get("resume_from"), uid)
+            self._named.add(payload.get("resume_from"), uid)
         elif kind == "run.opened" and run.derived_from:
             self._children.setdefault(run.derived_from, set()).add(uid)
 
@@ -209,7 +195,8 @@ class Facts:
         artifact_class, purpose, responsible = [same(name, name) for name in names]
         self.checkpoints[ref] = Subject(
             ref=ref, artifact_class=artifact_class, purpose=purpose, project=run.project if run else "",
-            run_uid=run.uid if run else body["stream"], position=position, responsible=responsible, step=payload["step"], attempt=payload["attempt"],
+            run_uid=run.uid if run else body["stream"], position=position, responsible=responsible,
+            step=payload["step"], attempt=payload["attempt"],
             registered_at=first.registered_at if first else body["recorded_at"],
             size=sum([file["size"] for file in payload["files"]]), parts=parts,
             location=payload["location"], digest=payload["digest"],
@@ -226,7 +213,9 @@ class Facts:
     def _classified(self, position: int, body: Body, payload: Body) -> None:
         del position, body
         self.classified.add("checkpoint:" + payload["checkpoint_id"])
-        self._change(payload["checkpoint_id"], artifact_class=payload["artifact_class"], purpose=payload["purpose"])
+        self._change(
+            payload["checkpoint_id"], artifact_class=payload["artifact_class"], purpose=payload["purpose"]
+        )
 
     def _lease(self, position: int, body: Body, payload: Body) -> None:
         del position
@@ -275,7 +264,7 @@ class Facts:
 
     def _configured(self, position: int, body: Body, payload: Body) -> None:
         del position
-        self._name(payload.get("base_model"), body["stream"])
+        self._named.add(payload.get("base_model"), body["stream"])
 
     def _tombstone(self, position: int, body: Body, payload: Body) -> None:
         del body
@@ -301,17 +290,8 @@ class Facts:
 
 
 def _registers(payload: Body) -> bool:
-    return payload["gate"] == "close" and payload["decision"] == "approve" and payload.get("outcome") == "register"
-
-
-def _mentions(value: object) -> Iterator[str]:
-    """Ids such as ``ckpt_…`` anywhere in a dossier."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield from _MENTION.findall(item)
-        elif isinstance(item, Mapping):
-            waiting.extend(item.values())
-        elif isinstance(item, list):
-            waiting.extend(item)
+    return (
+        payload["gate"] == "close"
+        and payload["decision"] == "approve"
+        and payload.get("outcome") == "register"
+    )

@@ -11,7 +11,13 @@ from typing import Literal
 
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref, new_id
-from pretrain_archive.domain.kinds import CheckpointClassified, HoldPlaced, HoldReleased, Payload, read_payload
+from pretrain_archive.domain.kinds import (
+    CheckpointClassified,
+    HoldPlaced,
+    HoldReleased,
+    Payload,
+    read_payload,
+)
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
 from pretrain_archive.ledger.port import Ledger
@@ -47,13 +53,22 @@ def place_hold(
 
 
 def release_hold(
-    ledger: Ledger, policies: Policies, hold_id: str, *, person: str, reason: str, actor: Actor, origin: Origin
+    ledger: Ledger,
+    policies: Policies,
+    hold_id: str,
+    *,
+    person: str,
+    reason: str,
+    actor: Actor,
+    origin: Origin,
 ) -> HoldReleased:
     """Lift one hold: by whoever placed it, or by an approver of retention in the project concerned."""
     _require_said(person, reason)
     hold = next((entry for entry in holds(ledger) if entry.hold_id == hold_id), None)
     if hold is None:
-        raise InputError("HOLD", hold_id, "is not a hold that stands", hint="List them with: retention hold --list")
+        raise InputError(
+            "HOLD", hold_id, "is not a hold that stands", hint="List them with: retention hold --list"
+        )
     allowed = {hold.placed_by, *_approvers(ledger, policies, hold.target)}
     if person not in allowed:
         raise RefusedError(
@@ -134,7 +149,13 @@ def _approvers(ledger: Ledger, policies: Policies, target: str) -> list[str]:
         project = name
     else:
         facts = Liveness.read(ledger).facts
-        uid = name if kind == "run" else facts.checkpoints[target].run_uid if target in facts.checkpoints else ""
+        uid = (
+            name
+            if kind == "run"
+            else facts.checkpoints[target].run_uid
+            if target in facts.checkpoints
+            else ""
+        )
         project = facts.run(uid).project
     return policies[project].policy.approvers_of("retention") if project in policies else []
 

@@ -46,12 +46,14 @@ class Liveness:
                 self.facts.take(position, body)
             for subject, object_, stream in self.ledger.links("checkpoint", after=before):
                 self.facts.link(subject, object_, stream)
-            newest = max((r.position for r in self.ledger.records(after=self.facts.position, limit=1)), default=-1)
+            newest = max(
+                (r.position for r in self.ledger.records(after=self.facts.position, limit=1)), default=-1
+            )
             if newest < 0 or self.facts.position == before:
                 return
 
     def keepers(self, ref: str, now: str = "") -> list[Kept]:
-        """Every reason to keep a checkpoint at ``now`` (as ``identity.format_time`` writes it; empty is the present)."""
+        """Every reason to keep a checkpoint at ``now`` (a record's time; empty is the present)."""
         return list(_keepers(self.facts, ref, now or utc_now()))
 
     def keepers_of_other(self, ref: str, run_uid: str) -> list[Kept]:
@@ -113,6 +115,14 @@ def _keepers(facts: Facts, ref: str, now: str) -> Iterator[Kept]:
     if users:
         found = sorted(users)
         yield Kept(reason=f"used by {', '.join(found)}", by=found[0])
+    yield from _in_hand(facts, ref, uid, now)
+    if facts.held:
+        yield from _held(facts, (ref, name, f"run:{uid}", uid, f"project:{run.project}"))
+
+
+def _in_hand(facts: Facts, ref: str, uid: str, now: str) -> Iterator[Kept]:
+    """Somebody reads it, asks about it or has said yes to it."""
+    name = ref[len("checkpoint:") :]
     for lease, until in facts.leases.get(name, _NO_LEASES).items():
         if until > now:
             yield Kept(reason=f"an evaluation reads it until {until}", by=f"evaluation try:{lease}")
@@ -120,15 +130,12 @@ def _keepers(facts: Facts, ref: str, now: str) -> Iterator[Kept]:
         yield Kept(reason=f"an open gate of {asker} asks about it", by=f"run:{asker}")
     if (decision := facts.approved.get(name)) is not None:
         yield Kept(reason="approved at the close gate", by=decision)
-    if facts.held:
-        yield from _held(facts, (ref, name, f"run:{uid}", uid, f"project:{run.project}"))
 
 
 def _held(facts: Facts, names: Collection[str]) -> Iterator[Kept]:
-    if facts.held:
-        for name in names:
-            for hold_id, why in facts.held.get(name, {}).items():
-                yield Kept(reason=f"held: {why}", by=f"hold:{hold_id}")
+    for name in names:
+        for hold_id, why in facts.held.get(name, {}).items():
+            yield Kept(reason=f"held: {why}", by=f"hold:{hold_id}")
 
 
 def _users(facts: Facts, ref: str, uid: str) -> Iterator[str]:

@@ -61,9 +61,12 @@ def report_ownerless(
 def words(report: OwnerlessReported) -> tuple[str, str]:
     """What the owner is told, in English and Chinese."""
     names = ", ".join(name or "-" for name in report.responsible)
-    return (
+    english = (
         f"{report.reported_to}: {report.count} checkpoints of {report.project} ({report.size:,} bytes) have nobody who "
-        f"answers for them (recorded: {names}). Name a person in the policy, or classify them.",
-        f"{report.reported_to}：{report.project} 的 {report.count} 个检查点（{report.size:,} 字节）无人负责"
-        f"（记录中的负责人：{names}）。请在策略中指定人员，或重新分类。",
+        f"answers for them (recorded: {names}). Name a person in the policy, or classify them."
     )
+    chinese = (
+        f"{report.reported_to}：{report.project} 的 {report.count} 个检查点（{report.size:,} 字节）无人负责"
+        f"（记录中的负责人：{names}）。请在策略中指定人员，或重新分类。"
+    )
+    return english, chinese

@@ -94,7 +94,9 @@ def decide_run(
         if retention is None:
             who = repr(project) if project else "an unrecorded project"
             for subject in subjects:
-                yield _answer(subject, "blocked", f"no retention policy of {who} is known", "policy", "policy")
+                yield _answer(
+                    subject, "blocked", f"no retention policy of {who} is known", "policy", "policy"
+                )
         else:
             judged = _Judged(retention, subjects, now)
             for subject in subjects:
@@ -127,17 +129,21 @@ class _Judged:
             if (refs is not None and subject.ref not in refs) or rule.action in asked:
                 continue
             if rule.action == "keep":
-                kept.append(Kept(reason=f"rule {rule.name!r} keeps it", by=f"policy: {rule.name}", code="rule"))
+                kept.append(
+                    Kept(reason=f"rule {rule.name!r} keeps it", by=f"policy: {rule.name}", code="rule")
+                )
                 going = None
                 break
             asked.add(rule.action)
-            reasons = answers.get(subject.ref)
-            if reasons:
-                kept.extend(reasons if going is None else ())
+            conditions = answers.get(subject.ref)
+            if conditions:
+                kept.extend(conditions if going is None else ())
             elif going is None or rule.action == "delete":
                 going = (rule, words)
         if not asked and going is None and not any(entry.code == "rule" for entry in kept):
-            kept.append(Kept(reason=f"no rule is about class {subject.artifact_class}", by="policy", code="no_rule"))
+            kept.append(
+                Kept(reason=f"no rule is about class {subject.artifact_class}", by="policy", code="no_rule")
+            )
         if going is None or any(entry.code in _NEEDED for entry in kept):
             reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
             return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
@@ -186,9 +192,7 @@ def _needed(subject: Subject, holds: frozenset[str]) -> Iterator[Kept]:
             yield Kept(reason=f"legal hold on {', '.join(held)}", by="policy: legal_hold", code="hold")
 
 
-def _answer(
-    subject: Subject, action: Action, reason: str, by: str, code: str, *, rule: str = ""
-) -> Decision:
+def _answer(subject: Subject, action: Action, reason: str, by: str, code: str, *, rule: str = "") -> Decision:
     size = 0 if subject.missing else subject.size
     return Decision(subject=subject, action=action, reason=reason, by=by, code=code, size=size, rule=rule)
 

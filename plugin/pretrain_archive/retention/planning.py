@@ -101,24 +101,20 @@ def make_plan(
     ``store`` in pages. Raises :class:`RefusedError` if the clock is behind the newest record, or a long plan has no
     store.
     """
+    moment = now or datetime.now(UTC)
     with _no_collection():
-        return _make(ledger, policies, places, now or datetime.now(UTC), store, sources)
+        world = observe(ledger, places, now=moment, policies=policies)
+        require_clock(world, moment)
+        return _plan_of(world, policies, store, sources)
 
 
-def _make(
-    ledger: Ledger,
-    policies: Policies,
-    places: Sequence[ArtifactFiles],
-    moment: datetime,
-    store: ObjectStore | None,
-    sources: Iterable[SubjectSource],
+def _plan_of(
+    world: World, policies: Policies, store: ObjectStore | None, sources: Iterable[SubjectSource]
 ) -> RetentionPlanned:
-    world = observe(ledger, places, now=moment, policies=policies)
-    require_clock(world, moment)
     others: dict[str, list[Subject]] = {}
     for subject in find_others(world, sources):
         others.setdefault(subject.run_uid, []).append(subject)
-    worker = Planner(world=world, policies=policies, now=moment, others=others, looks=MOST_LOOKS)
+    worker = Planner(world=world, policies=policies, now=world.now, others=others, looks=MOST_LOOKS)
     summary = Summary(policies=policies)
     gathered = _Gathered(store)
     for item in _items(worker, summary):
@@ -175,7 +171,11 @@ class _Gathered:
 
     def planned(self, summary: Summary) -> RetentionPlanned:
         said = summary.to_json()
-        totals = {"total_bytes": summary.total_bytes, "needs_approval": summary.needs_approval, "summary": said}
+        totals = {
+            "total_bytes": summary.total_bytes,
+            "needs_approval": summary.needs_approval,
+            "summary": said,
+        }
         if self._pages is None:
             digest, items = digest_of(self._few), self._few
             return RetentionPlanned(plan_digest=digest, items=items, item_count=len(items), **totals)

@@ -28,7 +28,7 @@ class Registry(Protocol):
     """Something that names models in use."""
 
     def texts(self) -> Iterable[str]:
-        """Every text in which it names a model; ``StorageError`` where it cannot be asked or its answer is no answer."""
+        """Every text in which it names a model; ``StorageError`` where it cannot be asked or gives no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +70,18 @@ class MlflowRegistry:
         return found
 
     def _fault(self, problem: str) -> StorageError:
-        return StorageError(f"registry {self.url} cannot be asked: {problem}", hint="Nothing is deleted until it can.")
+        return StorageError(
+            f"registry {self.url} cannot be asked: {problem}", hint="Nothing is deleted until it can."
+        )
 
 
 def open_registry(url: str) -> Registry:
     """The registry behind an address in a policy: ``http://…`` or ``https://…`` is an MLflow server."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise InputError("retention.registries", url, "is no address of a registry", hint="Use http:// or https://.")
+        raise InputError(
+            "retention.registries", url, "is no address of a registry", hint="Use http:// or https://."
+        )
     return MlflowRegistry(url=url)
 
 
@@ -118,8 +122,16 @@ class Registered:
         if not names:
             return None
         plain = subject.location.rstrip("/")
-        own = {subject.ref, subject.ref.partition(":")[2], plain, plain.removeprefix("file://"), subject.digest}
-        if names & own or any(text.startswith((plain + "/", plain.removeprefix("file://") + "/")) for text in names):
+        own = {
+            subject.ref,
+            subject.ref.partition(":")[2],
+            plain,
+            plain.removeprefix("file://"),
+            subject.digest,
+        }
+        if names & own or any(
+            text.startswith((plain + "/", plain.removeprefix("file://") + "/")) for text in names
+        ):
             return Kept(reason="registered in a model registry", by="registry", code="live")
         return None
 

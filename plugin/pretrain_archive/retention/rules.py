@@ -7,7 +7,7 @@ statements is true is not guessed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import unquote
 
@@ -32,15 +32,23 @@ def kept_by(rule: RetentionRule, subjects: Sequence[Subject], now: datetime) -> 
         for peers in by_class.values():
             _last(rule, rule.keep_last, peers, found)
     if rule.keep_every is not None:
-        every = rule.keep_every
-        _each(rule, found, subjects, lambda s: s.step % every == 0, f"step is a multiple of {every}", "every")
+        for subject in subjects:
+            if subject.step % rule.keep_every == 0:
+                _keep(found, subject, rule, f"step is a multiple of {rule.keep_every}", "every")
     if rule.keep_best is not None:
         _best(rule, rule.keep_best, subjects, found)
+    _by_time(rule, subjects, now, found)
+    return found
+
+
+def _by_time(rule: RetentionRule, subjects: Sequence[Subject], now: datetime, found: Answers) -> None:
+    """The young, and those that were used lately."""
     if rule.younger_than_days is not None:
         edge = format_time(now - timedelta(days=rule.younger_than_days))
         for subject in subjects:
             if subject.registered_at > edge:
-                reason = f"younger than {rule.younger_than_days:g} days (registered {subject.registered_at[:10]})"
+                day = subject.registered_at[:10]
+                reason = f"younger than {rule.younger_than_days:g} days (registered {day})"
                 _keep(found, subject, rule, reason, "young")
     if rule.unused_for_days is not None:
         edge = format_time(now - timedelta(days=rule.unused_for_days))
@@ -49,24 +57,10 @@ def kept_by(rule: RetentionRule, subjects: Sequence[Subject], now: datetime) -> 
             if used > edge:
                 reason = f"used within {rule.unused_for_days:g} days (last {used[:10]})"
                 _keep(found, subject, rule, reason, "used")
-    return found
 
 
 def _keep(found: Answers, subject: Subject, rule: RetentionRule, reason: str, code: str) -> None:
     found.setdefault(subject.ref, []).append(Kept(reason=reason, by=f"policy: {rule.name}", code=code))
-
-
-def _each(
-    rule: RetentionRule,
-    found: Answers,
-    subjects: Iterable[Subject],
-    holds: Callable[[Subject], bool],
-    reason: str,
-    code: str,
-) -> None:
-    for subject in subjects:
-        if holds(subject):
-            _keep(found, subject, rule, reason, code)
 
 
 def _last(rule: RetentionRule, count: int, peers: Sequence[Subject], found: Answers) -> None:
@@ -108,7 +102,8 @@ def _best(rule: RetentionRule, best: Best, subjects: Sequence[Subject], found: A
             measured.setdefault(subject.metrics_of, []).append(subject)
     if not measured:
         reason = f"no checkpoint of its run has a value of {best.metric}: which is the best is unrecorded"
-        _each(rule, found, subjects, lambda _: True, reason, "unmeasured")
+        for subject in subjects:
+            _keep(found, subject, rule, reason, "unmeasured")
     for peers in measured.values():
         values = sorted((s.metrics[best.metric] for s in peers), reverse=best.direction == "higher")
         edge = values[min(best.count, len(values)) - 1]

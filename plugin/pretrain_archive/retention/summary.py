@@ -121,7 +121,7 @@ class Summary:
         return False
 
     def to_json(self) -> dict[str, Any]:
-        """``projects`` by name, the ``largest`` deletions, and ``unlooked`` ones: those that the plan did not look at."""
+        """``projects`` by name, the ``largest`` deletions, and ``unlooked``: those that were not looked at."""
         return {
             "projects": {name: self._project(name, found) for name, found in sorted(self._projects.items())},
             "largest": [{"id": ref, "bytes": size, "reason": why} for size, ref, why in self._largest],

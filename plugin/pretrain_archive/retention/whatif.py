@@ -146,16 +146,14 @@ def _decisions(views: Sequence[RunView], own: RunView, ref: str, registered_at: 
     for record, decision in own.all(GateDecision):
         if decision.decision == "approve" and record.recorded_at > registered_at:
             yield f"decision:{own.run_uid}/{decision.gate}@{decision.dossier_digest[7:]}"
-    candidates = set()
     for view in views:
         for _, report in view.all(EvaluationReported):
             if report.checkpoint_id == name:
                 yield f"evaluation:{report.evaluation_id}"
-        for _, candidate in view.all(CandidateNamed):
-            if candidate.checkpoint_id == name:
-                candidates.add(candidate.candidate_id)
-                yield f"candidate:{candidate.candidate_id}"
+    chosen = {
+        c.candidate_id for view in views for _, c in view.all(CandidateNamed) if c.checkpoint_id == name
+    }
+    yield from (f"candidate:{candidate}" for candidate in chosen)
     for view in views:
-        for _, release in view.all(ReleaseMade):
-            if release.candidate_id in candidates:
-                yield f"release:{release.release_id}"
+        released = (fact for _, fact in view.all(ReleaseMade))
+        yield from (f"release:{fact.release_id}" for fact in released if fact.candidate_id in chosen)

@@ -40,7 +40,9 @@ class RegisteredFacts(Mapping[str, CheckpointRegistered]):
 
     def __getitem__(self, ref: str) -> CheckpointRegistered:
         position = self._facts.checkpoints[ref].position
-        record = next(iter(self._ledger.records(kinds=["checkpoint.registered"], after=position - 1, limit=1)))
+        record = next(
+            iter(self._ledger.records(kinds=["checkpoint.registered"], after=position - 1, limit=1))
+        )
         return read_payload(record, CheckpointRegistered)
 
     def __iter__(self) -> Iterator[str]:
@@ -135,7 +137,9 @@ class World:
         at, special, project = facts.at_location, facts.special, run.project
         return [
             subject
-            if subject.ref not in special and at[subject.location] == subject.ref and subject.project == project
+            if subject.ref not in special
+            and at[subject.location] == subject.ref
+            and subject.project == project
             else self._judged(facts, subject, run, look)
             for subject in found
         ]

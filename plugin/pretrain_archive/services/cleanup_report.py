@@ -76,10 +76,9 @@ def _lines(
     approved_by: str | None,
 ) -> list[str]:
     count, size = going_count(planned), planned.total_bytes
-    found = [
-        f"planned: {count} things, {size:,} bytes; allowed by {approved_by or 'nobody'} / "
-        f"计划：{count} 项，{size:,} 字节；批准：{approved_by or '无'}"
-    ]
+    english = f"planned: {count} things, {size:,} bytes; allowed by {approved_by or 'nobody'}"
+    chinese = f"计划：{count} 项，{size:,} 字节；批准：{approved_by or '无'}"
+    found = [f"{english} / {chinese}"]
     if passed is None:
         found.append("nothing was deleted / 未删除任何内容")
     else:

@@ -162,13 +162,13 @@ BETWEEN = {
             lease_until=format_time(datetime.now(UTC) + timedelta(hours=1)),
         )
     ),
-    "a warm start": lambda run, fact: begin_from(
+    "a warm start": lambda run, _: begin_from(
         Run(run.ledger, run.store, run.folder / "other").open(), f"{run.folder}/step_00000100/model.safetensors"
     ),
     "a question": lambda run, fact: ask(
         Run(run.ledger, run.store, run.folder / "gate").open(), fact.checkpoint_id
     ),
-    "a child": lambda run, fact: Run(run.ledger, run.store, run.folder / "child").open(derived_from=run.uid),
+    "a child": lambda run, _: Run(run.ledger, run.store, run.folder / "child").open(derived_from=run.uid),
 }  # fmt: skip
 
 

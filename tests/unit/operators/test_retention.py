@@ -188,16 +188,18 @@ def report(digest):
     return RetentionReportOperator(task_id="report", plan_digest=digest).execute(context("report", user=None))
 
 
+@pytest.mark.usefixtures("small_limit")
 @pytest.mark.requirement("R151", "R154")
-def test_the_report_tells_what_was_done_beside_what_was_planned(closed, small_limit):
+def test_the_report_tells_what_was_done_beside_what_was_planned(closed):
     """Before anything was deleted it fails, after the deletion it gives the numbers of the pass."""
     digest = plan()["plan_digest"]
     with pytest.raises(AirflowFailException, match="nothing was deleted"):
         report(digest)
 
-    from pretrain_archive.services import cleanup  # noqa: PLC0415
-    from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
-    from tests.unit.services.test_cleanup import caller  # noqa: PLC0415
+    from tests.unit.services.test_cleanup import caller
+
+    from pretrain_archive.services import cleanup
+    from pretrain_archive.services.wiring import cleanup_room
 
     planned = cleanup.plan_of(closed.ledger, digest)
     cleanup.approve(closed.ledger, caller("approve"), cleanup_room(), planned, person="bob", reason="seen")

@@ -1,4 +1,4 @@
-"""Random lineage graphs: runs, checkpoints, evaluations, candidates, references, holds; and who needs what, by the graph.
+"""Random lineage graphs: runs, checkpoints, evaluations, choices, references, holds; and who needs what, by the graph.
 
 A graph is written as the bodies and edges that the ledger would give, and judged here by its own structure, so that
 what the clean-up concludes from records is held against what the graph means.
@@ -65,7 +65,9 @@ class Graph:
     def add(self, stream: str, kind: str, **payload: Any) -> None:
         """One more record, a minute after the one before."""
         at = NOW - timedelta(days=100) + timedelta(minutes=len(self.bodies))
-        self.bodies.append({"stream": stream, "kind": kind, "payload": payload, "recorded_at": format_time(at)})
+        self.bodies.append(
+            {"stream": stream, "kind": kind, "payload": payload, "recorded_at": format_time(at)}
+        )
 
     def link(self, subject: str, node: Node, stream: str) -> None:
         """One more edge to a checkpoint."""
@@ -140,40 +142,54 @@ def _reference(chance: random.Random, graph: Graph, node: Node, uids: list[str])
         ("evaluate", "evaluate", "candidate", "release", "use", "derive", "base", "resume", "hold", "lift", "lease",
          "lease ended", "hold run")
     )  # fmt: skip
-    if what == "evaluate":
-        _evaluate(graph, node, uid, number)
-    elif what in {"candidate", "release"}:
-        _choose(chance, graph, node, number, released=what == "release")
-    elif what == "use":
-        graph.link(f"run:{uid}", node, uid)
-    elif what == "derive":
-        other = chance.choice(list(graph.nodes.values()))
-        if other is not node:
-            graph.link(other.ref, node, other.run)
-    elif what in {"base", "resume"}:
-        name = chance.choice((node.name, node.ref, node.location, node.location.removeprefix("file://") + "/model"))
-        node.named.append(uid)
-        if what == "base":
-            graph.add(uid, "configuration.declared", base_model=name)
-        else:
-            graph.add(uid, "attempt.started", attempt=1, resume_from=name)
-            graph.add(uid, "attempt.ended", attempt=1)
-    elif what in {"hold", "lift", "hold run"}:
-        target = f"run:{node.run}" if what == "hold run" else node.ref
-        graph.add("ledger", "hold.placed", hold_id=f"hold_{number}", target=target, reason="r", placed_by="dora")
-        if what == "lift":
-            graph.add("ledger", "hold.released", hold_id=f"hold_{number}")
-        elif what == "hold":
-            node.held = True
-        else:
-            graph.held.add(node.run)
+    match what:
+        case "evaluate":
+            _evaluate(graph, node, uid, number)
+        case "candidate" | "release":
+            _choose(chance, graph, node, number, released=what == "release")
+        case "use":
+            graph.link(f"run:{uid}", node, uid)
+        case "derive":
+            other = chance.choice(list(graph.nodes.values()))
+            if other is not node:
+                graph.link(other.ref, node, other.run)
+        case "base" | "resume":
+            _begin(chance, graph, node, uid, what)
+        case "hold" | "lift" | "hold run":
+            _hold(graph, node, number, what)
+        case _:
+            _read(graph, node, uid, number, ended=what == "lease ended")
+
+
+def _begin(chance: random.Random, graph: Graph, node: Node, uid: str, what: str) -> None:
+    path = node.location.removeprefix("file://") + "/model"
+    name = chance.choice((node.name, node.ref, node.location, path))
+    node.named.append(uid)
+    if what == "base":
+        graph.add(uid, "configuration.declared", base_model=name)
     else:
-        until = format_time(NOW + timedelta(hours=1))
-        graph.add(uid, "evaluation.started", checkpoint_id=node.name, try_id=f"try_{number}", lease_until=until)
-        if what == "lease ended":
-            graph.add(uid, "evaluation.failed", checkpoint_id=node.name, try_id=f"try_{number}")
-        else:
-            node.leased = True
+        graph.add(uid, "attempt.started", attempt=1, resume_from=name)
+        graph.add(uid, "attempt.ended", attempt=1)
+
+
+def _hold(graph: Graph, node: Node, number: int, what: str) -> None:
+    target, name = f"run:{node.run}" if what == "hold run" else node.ref, f"hold_{number}"
+    graph.add("ledger", "hold.placed", hold_id=name, target=target, reason="r", placed_by="dora")
+    if what == "lift":
+        graph.add("ledger", "hold.released", hold_id=name)
+    elif what == "hold":
+        node.held = True
+    else:
+        graph.held.add(node.run)
+
+
+def _read(graph: Graph, node: Node, uid: str, number: int, *, ended: bool) -> None:
+    until, name = format_time(NOW + timedelta(hours=1)), f"try_{number}"
+    graph.add(uid, "evaluation.started", checkpoint_id=node.name, try_id=name, lease_until=until)
+    if ended:
+        graph.add(uid, "evaluation.failed", checkpoint_id=node.name, try_id=name)
+    else:
+        node.leased = True
 
 
 def _evaluate(graph: Graph, node: Node, uid: str, number: int) -> str:
@@ -193,7 +209,12 @@ def _choose(chance: random.Random, graph: Graph, node: Node, number: int, *, rel
     evaluation = _evaluate(graph, node, node.run, number) if chance.random() < 0.7 else f"eval_lost_{number}"
     name = f"cand_{number}"
     graph.add(
-        node.run, "candidate.named", candidate_id=name, checkpoint_id=node.name, evaluation_id=evaluation, kept=kept
+        node.run,
+        "candidate.named",
+        candidate_id=name,
+        checkpoint_id=node.name,
+        evaluation_id=evaluation,
+        kept=kept,
     )
     node.kept_candidate = node.kept_candidate or kept
     if kept:

@@ -41,7 +41,9 @@ def subject(step: int, **changes: Any) -> Subject:
     return dataclasses.replace(known, **changes)
 
 
-def policy_with(*rules: dict[str, Any], keep_last: int = 1, age: float = 0, **more: Any) -> dict[str, LoadedPolicy]:
+def policy_with(
+    *rules: dict[str, Any], keep_last: int = 1, age: float = 0, **more: Any
+) -> dict[str, LoadedPolicy]:
     """The policy of the project demo with these rules before its plain fields."""
     text = POLICY.format(keep_last=keep_last, age=age, limit=10**9, hold="[]")
     text += "".join(f"{name} = {json.dumps(value)}\n" for name, value in more.items())

@@ -200,7 +200,10 @@ def test_an_object_that_cannot_go_is_named_and_the_others_go(objects, monkeypatc
         delete(key)
 
     monkeypatch.setattr(store, "delete", locked)
-    with pytest.raises(StorageError, match=r"still there: runs/r 1/step_100/optimizer.safetensors \(StorageError: object lock"):
+    with pytest.raises(
+        StorageError,
+        match=r"still there: runs/r 1/step_100/optimizer.safetensors \(StorageError: object lock",
+    ):
         StoreFiles(store).remove(target, plan_digest=PLAN)
     monkeypatch.undo()
 

@@ -68,8 +68,12 @@ def test_selected_and_referenced_ones_stay_with_their_reason():
         pytest.param({"project": "other"}, "blocked", "no retention policy of 'other'", id="no policy"),
         pytest.param({"project": ""}, "blocked", "unrecorded project", id="no project"),
         pytest.param({"gaps": ("disk away",)}, "blocked", "disk away", id="missing evidence"),
-        pytest.param({"artifact_class": "candidate"}, "keep", "no rule is about class candidate", id="candidate class"),
-        pytest.param({"artifact_class": "unheard"}, "keep", "no rule is about class unheard", id="unknown class"),
+        pytest.param(
+            {"artifact_class": "candidate"}, "keep", "no rule is about class candidate", id="candidate class"
+        ),
+        pytest.param(
+            {"artifact_class": "unheard"}, "keep", "no rule is about class unheard", id="unknown class"
+        ),
         pytest.param(
             {"replaced_by": "checkpoint:new"}, "keep", "location now holds checkpoint:new", id="replaced"
         ),

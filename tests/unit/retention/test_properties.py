@@ -28,7 +28,9 @@ def plan(world: World) -> dict[str, tuple[str, str]]:
     """Action and reason by reference."""
     planner = Planner(world=world, policies=POLICY, now=NOW, looks=-1, look=lambda subject: subject)
     return {
-        answer.subject.ref: (answer.action, answer.reason) for uid in planner.runs() for answer in planner.decide(uid)
+        answer.subject.ref: (answer.action, answer.reason)
+        for uid in planner.runs()
+        for answer in planner.decide(uid)
     }
 
 
@@ -54,7 +56,7 @@ def last_of_runs(graph: Graph, world: World) -> set[str]:
 @pytest.mark.requirement("R150", "R151")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_a_referenced_deletion(part: int) -> None:
-    """What the graph needs stays, what nothing needs goes, and after the deletion the graph is the same but for states."""
+    """What the graph needs stays, what nothing needs goes; after the deletion the graph is the same but for states."""
     for seed in range(part, GRAPHS, PARTS):
         graph = make(seed)
         world = world_of(graph)

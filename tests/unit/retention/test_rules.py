@@ -97,17 +97,27 @@ def test_only_parts_go_where_a_rule_says_so():
 
     found = items(subjects, policy_with(rule))
 
-    assert ("delete_parts", 40, ["optimizer"]) == (found[100]["action"], found[100]["bytes"], found[100]["parts"])
+    assert ("delete_parts", 40, ["optimizer"]) == (
+        found[100]["action"],
+        found[100]["bytes"],
+        found[100]["parts"],
+    )
     assert ["keep"] * 4 == [found[step]["action"] for step in (200, 300, 400, 500)]
     assert "none of its optimizer is left" in found[300]["reason"]
 
 
 def test_the_whole_goes_before_its_parts():
     """A rule that lets the whole go is stronger than one about parts, in whatever order they stand."""
-    parts = {"action": "delete_parts", "parts": ["optimizer"], "younger_than_days": 1, "classes": ["evaluation"]}
+    parts = {
+        "action": "delete_parts",
+        "parts": ["optimizer"],
+        "younger_than_days": 1,
+        "classes": ["evaluation"],
+    }
     whole = {"action": "delete", "keep_last": 1, "classes": ["evaluation"]}
     subjects = [
-        subject(step, artifact_class="evaluation", parts={"optimizer": 40, "weights": 60}) for step in (100, 200)
+        subject(step, artifact_class="evaluation", parts={"optimizer": 40, "weights": 60})
+        for step in (100, 200)
     ]
 
     for rules in ((parts, whole), (whole, parts)):
@@ -130,7 +140,9 @@ def test_the_whole_goes_before_its_parts():
 )
 def test_other_kinds_have_rules_of_their_own(kind, state, action):
     """Thirty days for each kind; without such a rule none of them goes."""
-    other = subject(0, kind=kind, ref=f"{kind}:x", artifact_class=kind, run_state=state, registered_at=ago(31))
+    other = subject(
+        0, kind=kind, ref=f"{kind}:x", artifact_class=kind, run_state=state, registered_at=ago(31)
+    )
     rule = {"action": "delete", "kinds": [kind], "younger_than_days": 30}
 
     assert action == decide_one(other, policy_with(rule))["action"]
@@ -139,7 +151,7 @@ def test_other_kinds_have_rules_of_their_own(kind, state, action):
 
 def decide_one(one, policies) -> dict:
     """The only item of a plan."""
-    from tests.unit.retention.subjects import NOW  # noqa: PLC0415
+    from tests.unit.retention.subjects import NOW
 
     [item] = decide([one], policies, now=NOW)
     return item
@@ -147,7 +159,7 @@ def decide_one(one, policies) -> dict:
 
 @pytest.mark.case("R01")
 def test_a_name_without_a_plain_step_is_not_let_go_by_its_order():
-    """Padded and bare numbers are one order; a best, a merged and a temporary one stay, and one that contradicts itself."""
+    """Padded and bare numbers are one order; best, merged and temporary ones stay, and one that contradicts itself."""
     names = {9000: "iter_0009000", 10000: "iter_10000", 9500: "checkpoint-best", 9600: "checkpoint-10000-merged",
              9700: "tmp-checkpoint-10200", 9800: "checkpoint-9900", 10100: "checkpoint-10100"}  # fmt: skip
     subjects = [subject(step, location=f"file:///mixed/{name}") for step, name in names.items()]
@@ -166,8 +178,12 @@ def test_a_name_without_a_plain_step_is_not_let_go_by_its_order():
         pytest.param({"action": "move", "keep_last": 1}, "action", id="an action that is not built"),
         pytest.param({"action": "keep", "keep_last": 1}, "has no meaning", id="a condition on keep"),
         pytest.param({"action": "delete_parts", "keep_last": 1}, "parts are named", id="parts without names"),
-        pytest.param({"action": "delete", "keep_last": 1, "parts": ["x"]}, "parts are named", id="parts on delete"),
-        pytest.param({"action": "delete", "kinds": ["log"], "keep_every": 2}, "has no keep_every", id="a log's step"),
+        pytest.param(
+            {"action": "delete", "keep_last": 1, "parts": ["x"]}, "parts are named", id="parts on delete"
+        ),
+        pytest.param(
+            {"action": "delete", "kinds": ["log"], "keep_every": 2}, "has no keep_every", id="a log's step"
+        ),
         pytest.param({"action": "delete", "keep_last": 0}, "keep_last", id="keep none"),
         pytest.param({"action": "delete", "younger_than_days": -1}, "younger_than_days", id="a negative age"),
     ],
