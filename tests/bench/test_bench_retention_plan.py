@@ -51,8 +51,6 @@ def test_a_plan_over_a_million_checkpoints(tmp_path: Path) -> None:
         f"{'plan':12}{plan['seconds']:10.1f}{plan['cpu']:10.1f}{plan['peak'] / 1e6:10.0f}{plan['items']:12,}",
     ]
     sys.stdout.write("\n" + "\n".join(rows) + "\n")
-        f"{'plan':12}{plan['seconds']:10.1f}{plan['cpu']:10.1f}{plan['peak'] / 1e6:10.0f}{plan['items']:12,}"
-    )
     assert plan["items"] == COUNT
     assert {"delete": COUNT - KEPT * RUNS, "keep": KEPT * RUNS} == plan["actions"]
     assert (COUNT - KEPT * RUNS) * SIZE == plan["bytes"]
