@@ -230,6 +230,9 @@ class Facts:
         del position
         values = {m["name"]: m["value"] for m in payload["metrics"] if m["value"] is not None}
         self.evaluated.add("checkpoint:" + payload["checkpoint_id"])
+        if payload.get("imported") or payload.get("program"):  # they decide nothing, so neither what is best
+            self._change(payload["checkpoint_id"], last_used_at=body["recorded_at"])
+            return
         self._change(
             payload["checkpoint_id"], metrics=values, metrics_of=str(payload["definition_digest"]),
             last_used_at=body["recorded_at"],
