@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pretrain_archive.artifacts.classes import CheckpointClass
 from pretrain_archive.domain.errors import CheckpointError
+from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
     CheckpointOverwritten,
     CheckpointRefused,
@@ -18,7 +19,7 @@ from pretrain_archive.domain.kinds import (
     Payload,
     read_payload,
 )
-from pretrain_archive.domain.records import Actor, Draft, Origin, Record
+from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger
 
@@ -41,6 +42,31 @@ def current(view: RunView) -> dict[str, CheckpointRegistered]:
     """The newest fact about each registered checkpoint by id, in order of (attempt, step)."""
     latest = {fact.checkpoint_id: fact for _, fact in view.all(CheckpointRegistered)}
     return dict(sorted(latest.items(), key=lambda pair: (pair[1].attempt, pair[1].step)))
+
+
+def registration_draft(
+    payload: CheckpointRegistered, run_uid: str, *, actor: Actor, origin: Origin, ordinal: int | None
+) -> Draft:
+    """The draft of a registration: its edges, and the key that one registration of an attempt's step can take."""
+    this = Ref(type="checkpoint", id=payload.checkpoint_id)
+    rests = [
+        (Relation.WAS_GENERATED_BY, Ref(type="run", id=run_uid)),
+        (Relation.WAS_DERIVED_FROM, Ref.parse(f"snapshot:{payload.snapshot}")),
+        (Relation.USED, Ref(type="configuration", id=payload.configuration_digest)),
+    ]
+    if payload.responsible:
+        rests.append((Relation.WAS_ATTRIBUTED_TO, Ref(type="person", id=payload.responsible)))
+    return Draft(
+        stream=run_uid,
+        kind=KIND,
+        payload=payload.to_json(),
+        actor=actor,
+        origin=origin,
+        attempt=payload.attempt,
+        ordinal=payload.step * len(ORDINALS) if ordinal is None else ordinal,
+        unique=f"checkpoint/{run_uid}/{payload.attempt}/{payload.step}",
+        edges=tuple(Edge(subject=this, relation=relation, object=thing) for relation, thing in rests),
+    )
 
 
 def overwritten(view: RunView) -> dict[str, CheckpointOverwritten]:

@@ -30,13 +30,19 @@ from pretrain_archive.artifacts.generations import (
     reclassify,
     record_refusal,
     registered,
+    registration_draft,
 )
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.readers import FileEntry, Reader
 from pretrain_archive.domain.errors import AlreadyRecordedError, CheckpointError
-from pretrain_archive.domain.identity import Ref
-from pretrain_archive.domain.kinds import CheckpointRefused, CheckpointRegistered, TensorScan, read_payload
-from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Relation
+from pretrain_archive.domain.kinds import (
+    CheckpointRefused,
+    CheckpointRegistered,
+    FileDigest,
+    TensorScan,
+    read_payload,
+)
+from pretrain_archive.domain.records import Actor, Draft, Origin
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
 
@@ -112,7 +118,7 @@ def register_checkpoint(
         ledger=ledger, reader=reader, claim=claim, actor=actor, origin=origin, reading=reading or Reading()
     )
     try:
-        return _commit(work, _read(work), ordinal)
+        return _unchanged(work) or _commit(work, _read(work), ordinal)
     except _RefusalError as refusal:
         refused = CheckpointRefused(
             location=reader.location, step=claim.step, attempt=claim.attempt, problems=list(refusal.problems)
@@ -132,6 +138,24 @@ class _RefusalError(Exception):
         super().__init__("; ".join(problems))
         self.problems = problems
         self.found = found
+
+
+def _unchanged(work: _Work) -> CheckpointRegistered | None:
+    """The registered checkpoint whose files are, by their stamps, those that lie here: nothing is opened for that."""
+    stamps, claim = work.reading.stamps, work.claim
+    if stamps is None or work.reading.scan:
+        return None
+    try:
+        listing = work.reader.listing()
+    except CheckpointError:
+        return None  # told by whoever looks closer
+    digests = [(file, stamps.known(work.reader.location, file)) for file in listing.files]
+    if listing.faults or not all(sha256 for _, sha256 in digests):
+        return None
+    files = [FileDigest(path=file.path, size=file.size, sha256=sha256 or "") for file, sha256 in digests]
+    name = checkpoint_id(claim.run_uid, claim.step, hashing.files_digest(files))
+    known = [fact for _, fact in registered(work.ledger, claim.run_uid) if fact.checkpoint_id == name]
+    return known[-1] if known else None
 
 
 def _read(work: _Work) -> CheckpointRegistered:
@@ -236,7 +260,7 @@ def _commit(work: _Work, payload: CheckpointRegistered, ordinal: int | None) -> 
     changed = hashing.changed_since(work.reader, work.seen)
     if changed:
         raise _RefusalError(*changed)
-    draft = _draft(payload, claim.run_uid, actor=work.actor, origin=work.origin, ordinal=ordinal)
+    draft = registration_draft(payload, claim.run_uid, actor=work.actor, origin=work.origin, ordinal=ordinal)
     try:
         record = work.ledger.append([draft, *_overwriting(work, payload, accepted=True)])[0]
     except AlreadyRecordedError:
@@ -263,28 +287,4 @@ def _other_content(new: CheckpointRegistered, old: CheckpointRegistered) -> str:
     return (
         f"step {new.step} is registered in attempt {old.attempt} with other content: "
         f"recorded {old.digest}, found {new.digest}"
-    )
-
-
-def _draft(
-    payload: CheckpointRegistered, run_uid: str, *, actor: Actor, origin: Origin, ordinal: int | None
-) -> Draft:
-    this = Ref(type="checkpoint", id=payload.checkpoint_id)
-    rests = [
-        (Relation.WAS_GENERATED_BY, Ref(type="run", id=run_uid)),
-        (Relation.WAS_DERIVED_FROM, Ref.parse(f"snapshot:{payload.snapshot}")),
-        (Relation.USED, Ref(type="configuration", id=payload.configuration_digest)),
-    ]
-    if payload.responsible:
-        rests.append((Relation.WAS_ATTRIBUTED_TO, Ref(type="person", id=payload.responsible)))
-    return Draft(
-        stream=run_uid,
-        kind=KIND,
-        payload=payload.to_json(),
-        actor=actor,
-        origin=origin,
-        attempt=payload.attempt,
-        ordinal=payload.step * len(ORDINALS) if ordinal is None else ordinal,
-        unique=f"checkpoint/{run_uid}/{payload.attempt}/{payload.step}",
-        edges=tuple(Edge(subject=this, relation=relation, object=thing) for relation, thing in rests),
     )

@@ -185,6 +185,30 @@ def test_registration_says_how_files_were_checked_and_verification_may_ignore_st
     assert (4, {CHECK}) == (len(opened), {item.check for item in read})
 
 
+@pytest.mark.usefixtures("aged")
+def test_a_registered_checkpoint_that_was_not_written_since_is_found_without_opening_a_file(
+    tmp_path, ledger, actor, origin, opened
+):
+    """The second registration is a listing; with one file changed everything is looked at again."""
+    folder = write_checkpoint(tmp_path / "run", 100)
+
+    def register(attempt: int = 1):
+        reading = Reading(stamps=HashStamps(tmp_path))
+        return register_checkpoint(
+            ledger, folder, claim(attempt=attempt), actor=actor, origin=origin, reading=reading
+        )
+
+    first = register()
+    opened.clear()
+    assert (first, []) == (register(), opened)
+
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[:-1] + b"\x00")
+    second = register(attempt=2)
+    assert first.digest != second.digest
+    assert "1 files read and hashed with SHA-256; 3 not written since" in second.check
+
+
 def test_progress_tells_files_and_bytes(tmp_path):
     """The total is announced, and the last call has all of it."""
     folder = write_checkpoint(tmp_path / "run", 100)
