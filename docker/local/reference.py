@@ -40,6 +40,7 @@ COMMANDS = (
     ("run", "resubmit"),
     ("run", "oncall"),
     ("launch", "plan"),
+    ("evaluation", "outputs"),
     ("model", "list"),
     ("model", "show"),
     ("model", "note"),

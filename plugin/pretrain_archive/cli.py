@@ -20,6 +20,7 @@ from pretrain_archive.commands import (
     cost,
     drill,
     evaluation,
+    human,
     incident,
     labels,
     launch,
@@ -77,6 +78,7 @@ for name, commands in (
 ):
     app.add_typer(commands, name=name)
 command(app, "withdraw")(source.withdraw)
+command(evaluation.app, "outputs")(human.outputs)
 command(run.app, "timeline")(timeline.timeline)
 command(run.app, "diagnose")(timeline.diagnose)
 command(run.app, "lineage")(lineage.lineage)

@@ -19,7 +19,7 @@ def human_evaluation(view: RunView, policy: Policy) -> Item | None:
     if policy.human_evaluation is None:
         return None
     sample_record, sampled = last(view, kinds.HumanEvaluationSampled)
-    record, report = _of_sample(view, sampled)
+    record, report = report_of(view, sampled)
     chosen = chosen_candidate(view)
     holds: bool | None = None
     found = ""
@@ -47,7 +47,7 @@ def human_caveats(view: RunView, policy: Policy) -> Item | None:
     if policy.human_evaluation is None:
         return None
     _, sampled = last(view, kinds.HumanEvaluationSampled)
-    record, report = _of_sample(view, sampled)
+    record, report = report_of(view, sampled)
     caveats = [flag for flag in report.flags if flag_code(flag) in CAVEATS] if report else []
     return item(
         "close.human_caveats",
@@ -64,8 +64,8 @@ def human_caveats(view: RunView, policy: Policy) -> Item | None:
     )
 
 
-def _of_sample(view: RunView, sampled: kinds.HumanEvaluationSampled | None) -> Reported:
-    """The newest report about this sample."""
+def report_of(view: RunView, sampled: kinds.HumanEvaluationSampled | None) -> Reported:
+    """The newest report about this sample, with its record; two Nones if there is none."""
     found: Reported = (None, None)
     for record, report in view.all(kinds.HumanEvaluationReported):
         if sampled is not None and report.sample_digest == sampled.sample_digest:

@@ -111,7 +111,8 @@ class _Bench:
                     evaluator_digest=plan.code_digest, seconds=ran.seconds, devices=ran.devices,
                     ordinal=self._ordinal(), setting=setting,
                 )  # fmt: skip
-                keep_samples(self.store, self.view.run_uid, report.evaluation_id, scratch / SAMPLES)
+                if policy_of(self.view).human_evaluation is not None:
+                    keep_samples(self.store, self.view.run_uid, report.evaluation_id, scratch / SAMPLES)
             except ArchiveError as error:
                 self._failed(tried, error, scratch)
                 raise

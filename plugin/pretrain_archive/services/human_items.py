@@ -260,13 +260,18 @@ def keep_samples(store: ObjectStore, run_uid: str, evaluation_id: str, path: Pat
     return store.location(key)
 
 
-def keep_items(store: ObjectStore, run_uid: str, items: Iterable[OutputItem]) -> tuple[str, str, str]:
-    """Keep the drawn lines; return their key, address and digest."""
-    raw = b"".join(canonical_bytes(item.document()) + b"\n" for item in items)
+def lines_of(items: Iterable[OutputItem]) -> bytes:
+    """The drawn lines as they are kept."""
+    return b"".join(canonical_bytes(item.document()) + b"\n" for item in items)
+
+
+def keep_items(store: ObjectStore, run_uid: str, raw: bytes, *, keep: bool = True) -> tuple[str, str]:
+    """Keep the drawn lines (unless they are only compared); return their address and digest."""
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
     key = items_key(run_uid, digest)
-    store.put_if_absent(key, io.BytesIO(raw))
-    return key, store.location(key), digest
+    if keep:
+        store.put_if_absent(key, io.BytesIO(raw))
+    return store.location(key), digest
 
 
 def items_key(run_uid: str, digest: str) -> str:

@@ -23,6 +23,7 @@ from pretrain_archive.services.human_items import (
     candidate_first,
     draw,
     keep_items,
+    lines_of,
     open_items,
     samples_key,
 )
@@ -40,8 +41,10 @@ def sample_of(
     subject: tuple[CheckpointRegistered, EvaluationReported | None],
     rules: HumanEvaluation,
     people: Sequence[str],
+    *,
+    keep: bool = True,
 ) -> HumanEvaluationSampled:
-    """Draw and keep the sample; the same whenever it is drawn from the same file."""
+    """Draw the sample, and ``keep`` its lines; the same whenever it is drawn from the same file."""
     checkpoint, report = subject
     file, where, written = _open(store, view, checkpoint, report)
     with file:
@@ -49,7 +52,8 @@ def sample_of(
             file, where=where, pairs=rules.mode == "pairs", subject=checkpoint, size=rules.sample, seed=rules.seed
         )  # fmt: skip
     known: Subject = "evaluation_program" if written else "stated" if drawn.stated else "unproven"
-    _, items_uri, items_digest = keep_items(store, view.run_uid, drawn.items)
+    raw = lines_of(drawn.items)
+    items_uri, items_digest = keep_items(store, view.run_uid, raw, keep=keep)
     shown = _shown(rules, checkpoint, drawn, people)
     return HumanEvaluationSampled.model_validate({
         **shown,

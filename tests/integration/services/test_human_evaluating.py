@@ -28,6 +28,7 @@ from tests.support.human_run import (
 from tests.support.ledgers import Place
 from tests.unit.gates.asked_run import UID, AskedRun
 
+from pretrain_archive.cli import run_command
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref, format_time
@@ -36,6 +37,7 @@ from pretrain_archive.gates.service import gate_view
 from pretrain_archive.services import human_evaluating as human
 from pretrain_archive.services.human_form import build_page, fenced, items_of, pages_of
 from pretrain_archive.services.human_items import kept_items
+from pretrain_archive.services.human_lookup import check_outputs
 from pretrain_archive.storage.files import FileStore
 
 TOMORROW = format_time(datetime.now(UTC) + timedelta(days=1))
@@ -531,3 +533,70 @@ def test_signed_dossier_goes_stale(closing: AskedRun) -> None:
 def test_values_help(asked: AskedRun) -> None:
     """What the tests fill in is what the form asks for: each name is a field of the question."""
     assert values(sampled_of(asked), 1).keys() == ask(asked).form.fields.keys()
+
+
+# -- looking at it afterwards --------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R118")
+@pytest.mark.parametrize(
+    ("harm", "source", "kept"),
+    [
+        pytest.param("nothing", "verified", "verified", id="untouched"),
+        pytest.param("another item", "changed", "verified", id="another item in the file"),
+        pytest.param("no items", "changed", "verified", id="no file of items any more"),
+        pytest.param("gone", "unrecorded", "verified", id="the file is gone"),
+        pytest.param("kept lines", "verified", "changed", id="the kept lines were edited"),
+    ],
+)
+def test_sample_is_drawn_again(make_run: Any, tmp_path: Path, harm: str, source: str, kept: str) -> None:
+    """Each of both is compared by itself; nothing is written by looking."""
+    path = write_items(tmp_path / "items.jsonl")
+    run = asking(make_run, conf={"human_items": str(path)}, sample="12")
+    sampled = draw(run)
+    [lines] = (tmp_path / "store").rglob("human/*.jsonl")
+    {
+        "nothing": lambda: None,
+        "another item": lambda: write_items(path, [*ITEMS[1:], {"prompt": "a", "output": "b"}]),
+        "no items": lambda: path.write_text("{"),
+        "gone": path.unlink,
+        "kept lines": lambda: (lines.chmod(0o600), lines.write_text("{}")),
+    }[harm]()
+    before = sorted((tmp_path / "store").rglob("*"))
+
+    found = check_outputs(run.store, run.view())
+
+    assert (source, kept) == (found.source.value, found.kept.value)
+    assert (found.found == sampled.sample_digest) is (source == "verified")
+    assert before == sorted((tmp_path / "store").rglob("*"))
+
+
+def test_outputs_command(
+    asked: AskedRun, house: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """One document, or lines for a person: verdict, numbers, problems, skipped items, disagreements."""
+    problem = {
+        "problem_01": "invented",
+        "severity_01": "major",
+        "note_01": "no such\x1b number",
+        "score_01": "score:1",
+    }
+    take(asked, 2, option="Approve")
+    finish(asked, score_02="skip", note_02="not my subject", **problem)
+    for name, value in {"DATABASE_URL": house.url, "SIGNING_KEY": str(house.key), "ANCHORS": "",
+                        "STORE_URL": str(tmp_path / "store")}.items():  # fmt: skip
+        monkeypatch.setenv(f"AIRFLOW__PRETRAIN_ARCHIVE__{name}", value)
+
+    codes = [run_command(["evaluation", "outputs", asked.uid, *more]) for more in (["--json"], [])]
+    out = capsys.readouterr().out
+    document, end = json.JSONDecoder().raw_decode(out)
+
+    assert [0, 0] == codes
+    assert ("verified", "verified", "verified") == (document["verdict"], document["source"], document["kept"])
+    assert (1, 7, ["invented"]) == (
+        len(document["refused"]), document["report"]["scored"], [p["category"] for p in document["report"]["problems"]],
+    )  # fmt: skip
+    text = out[end:]
+    for words in ("sample of 7 of 12 outputs", "answers that did not count: 1", "invented, major, by carol",
+                  "by carol: not my subject", "opposite line", "bob 3, carol 1", "no such\\x1b number"):  # fmt: skip
+        assert words in text

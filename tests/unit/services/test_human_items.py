@@ -198,7 +198,8 @@ def test_kept_items_are_compared(tmp_path: Path) -> None:
     """The drawn lines come back as they were; changed ones are refused."""
     store = FileStore(tmp_path / "store")
     items = drawn(lines(ITEMS)).items
-    key, _, digest = human_items.keep_items(store, "run_x", items)
+    _, digest = human_items.keep_items(store, "run_x", human_items.lines_of(items))
+    key = human_items.items_key("run_x", digest)
 
     assert list(items) == human_items.kept_items(store, "run_x", digest)
     (tmp_path / "store" / key).chmod(0o600)
