@@ -70,6 +70,11 @@ class References:
         name, version = _version_of(key)
         with store.open(key) as file:
             document = json.loads(file.read())
+        if not isinstance(document, dict) or "manifest_digest" not in document:
+            raise StorageError(
+                f"{store.location(key)}: expected the document of a snapshot's version, found another one.",
+                hint="What it names cannot be told: move it away, or make that version again.",
+            )
         number = self._numbers.setdefault(f"{name}@{version}", len(self._numbers))
         manifest = manifest_key(str(document["manifest_digest"]))
         found = store.stat(manifest)
