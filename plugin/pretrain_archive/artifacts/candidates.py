@@ -194,7 +194,7 @@ def _payload(view: RunView, entry: _Entry, *, kept: bool, reason: str, why_not_b
         why_not_best = why_not_best or "its evaluation did not pass"
         reason = f"{reason}; not step {best[0].step} ({value}): {why_not_best}"
     account = candidate_account(
-        view, checkpoint, [entry[0] for entry in _evaluated(view)], metric=_acceptance(view)[0]
+        view, checkpoint, [entry[0] for entry in _evaluated(view)], metric=_acceptance(view)[0], kept=kept
     )
     if kept and account.not_lowest_loss:
         reason = f"{reason}; {account.not_lowest_loss}"

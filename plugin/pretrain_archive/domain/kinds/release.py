@@ -52,7 +52,7 @@ class CandidateAccount(Payload):
     """What a candidate rests on (R103). ``not_lowest_loss`` says why the checkpoint with the lowest loss was not taken.
 
     ``loss_at`` and ``lowest_loss_step`` compare the evaluated checkpoints by the training loss that was recorded for
-    their steps; None where none was recorded.
+    their steps; None where none was recorded, and for a candidate that is dropped.
     """
 
     snapshot: str
