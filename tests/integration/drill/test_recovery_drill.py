@@ -194,6 +194,7 @@ def test_a_policy_without_exploration_allows_no_drill(line: Line) -> None:
         drill(line, inject="worker_exit")
 
 
+@pytest.mark.requirement("R237")
 def test_the_command_prints_one_document_and_exits_by_what_was_found(tmp_path: Path) -> None:
     """A node with its agent is killed; --json is one document on standard output, progress stands on standard error."""
     environment = {
@@ -213,3 +214,10 @@ def test_the_command_prints_one_document_and_exits_by_what_was_found(tmp_path: P
     assert (0, True) == (done.returncode, document["passed"]), done.stderr[-2000:]
     assert "node 1 was killed with its agent and 2 workers" in document["detail"]
     assert "drill: node 1 was killed" in done.stderr
+    boundaries = {item["id"]: item["verdict"] for item in document["boundaries"]}
+    assert (
+        dict.fromkeys(
+            ("boundary.training", "boundary.platform", "boundary.storage", "boundary.network"), "unrecorded"
+        )
+        == boundaries
+    )  # nobody confirmed anything yet, and the drill says so without failing for it
