@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive.domain.errors import RefusedError
@@ -19,20 +22,31 @@ class ArchiveCloseOperator(ArchiveOperator):
     An exploration ends without a gate: its outcome is ``explored``, and the task fails behind the close where its
     last attempt did not complete. Retried or repeated, it finds the release, the close and the package that are
     there. A secret in what would be packaged ends the task and names file and kind.
+
+    :param attach: files and folders on the worker that go into the package as they are, below ``attachments/``;
+        each file of at most 4 MiB.
     """
 
+    template_fields = (*ArchiveOperator.template_fields, "attach")
     operator_extra_links = (DossierLink(),)
+
+    def __init__(self, *, attach: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.attach = attach
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``package, digest, outcome, release``."""
         from pretrain_archive.services.closing import close_archive  # noqa: PLC0415 (heavy)
         from pretrain_archive.services.exploring import close_exploration, ends_unsigned, incomplete  # noqa: PLC0415
+        from pretrain_archive.services.known_run import knowing_runs  # noqa: PLC0415
         from pretrain_archive.services.wiring import shelf  # noqa: PLC0415
 
-        unsigned = ends_unsigned(self.ledger, caller, run_uid)
+        ledger = knowing_runs(self.ledger)
+        unsigned = ends_unsigned(ledger, caller, run_uid)
         close = close_exploration if unsigned else close_archive
-        done = close(self.ledger, self.store, caller, run_uid, shelf())
-        if unsigned and (fault := incomplete(self.ledger, run_uid)):
+        place = replace(shelf(), attach=tuple(Path(name) for name in self.attach))
+        done = close(ledger, self.store, caller, run_uid, place)
+        if unsigned and (fault := incomplete(ledger, run_uid)):
             raise RefusedError(
                 f"{fault}; package {done.folder}", hint="Read it, and trigger a new exploration."
             )

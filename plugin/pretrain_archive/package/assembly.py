@@ -7,6 +7,7 @@ which must be the same.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import shutil
 import time
@@ -41,10 +42,36 @@ def same_package(folder: Path, content: Content) -> None:
     except OSError:
         same = False
     if not same or _faults(verify.verify(str(folder)), content):
-        raise PackageError(
-            f"{folder}: something else is in the place of the package.",
-            hint="Move it away; nothing was overwritten.",
-        )
+        raise _in_the_way(folder)
+
+
+def standing_package(folder: Path, digest: str) -> bool:
+    """Whether ``folder`` holds the package whose manifest has ``digest``, whole and unchanged.
+
+    Asked before anything is made anew: another release of this program makes other bytes of the same records, and
+    what was signed stays what it is. Raises :class:`PackageError` where that manifest stands over other files.
+    """
+    try:
+        manifest = (folder / "manifest.json").read_bytes()
+    except OSError:
+        return False
+    if "sha256:" + hashlib.sha256(manifest).hexdigest() != digest:
+        return False
+    report = verify.verify(str(folder))
+    changed = {item["id"] for item in report["items"] if item["verdict"] == verify.CHANGED}
+    if changed:
+        listed = json.loads((folder / "references.json").read_bytes())["references"]
+        changed -= {f"reference/{entry['id']}" for entry in listed if entry["verdict"] == verify.CHANGED}
+    if changed:
+        raise _in_the_way(folder)
+    return True
+
+
+def _in_the_way(folder: Path) -> PackageError:
+    return PackageError(
+        f"{folder}: something else is in the place of the package.",
+        hint="Move it away; nothing was overwritten.",
+    )
 
 
 def _faults(report: dict[str, Any], content: Content) -> list[dict[str, Any]]:

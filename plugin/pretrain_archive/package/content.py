@@ -16,6 +16,7 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
+from pretrain_archive.package.attachments import refuse_clashes
 from pretrain_archive.package.crate import crate_metadata
 from pretrain_archive.package.data_parts import about_data
 from pretrain_archive.package.evidence import Evidence, Part, collect, pretty
@@ -70,6 +71,7 @@ def make_content(store: ObjectStore, view: RunView, *, verifier_key: str, extra:
         Part(path="index.html", data=render_index(view, items, evidence.references, total=len(parts) + 1))
     )
     parts.append(Part(path="ro-crate-metadata.json", data=crate_metadata(view, parts)))
+    refuse_clashes(parts)
     _refuse_secrets(parts)
     return Content(
         parts=tuple(parts),

@@ -157,6 +157,8 @@ def _file(part: Part) -> Entity:
 
 def _about(path: str) -> str:
     """What a file is, for a catalogue."""
+    if path.startswith("attachments/"):
+        return "Added by people at the close"
     if path.startswith("records/"):
         return f"Record {path[8:14]} of the run, {path[15:-5]}: the exact bytes that were signed"
     for end, text in ABOUT.items():

@@ -39,12 +39,16 @@ ATTEMPTS_FORMAT = "pretrain-archive/attempts/1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A file of the package; ``record`` and ``field`` say which record names its digest, empty if none."""
+    """A file of the package; ``record`` and ``field`` say which record names its digest, empty if none.
+
+    ``source`` is where the bytes came from, for people.
+    """
 
     path: str
     data: bytes
     record: str = ""
     field: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +115,10 @@ class _Collector:
         size, found, data = _read(self.store, source.uri)
         where = f"evidence/{source.name}"
         if found == source.digest and data is not None:
-            self.parts.append(Part(path=where, data=data, record=source.record.record_id, field=source.field))
+            record = source.record.record_id
+            self.parts.append(
+                Part(path=where, data=data, record=record, field=source.field, source=source.uri)
+            )
             return
         if found is None:
             verdict, check = Verdict.UNRECORDED, "the location could not be read when the package was written"

@@ -21,7 +21,7 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.source_rights import known_until
 from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.package.assembly import assemble, same_package
+from pretrain_archive.package.assembly import assemble, same_package, standing_package
 from pretrain_archive.package.content import Content, make_content
 from pretrain_archive.package.evidence import Part
 from pretrain_archive.storage.port import ObjectStore
@@ -70,6 +70,9 @@ def write_package(
     """
     if not view.records:
         raise PackageError(f"run {view.run_uid} has no records.", hint="Name a run that the ledger knows.")
+    standing = None if renew else _standing(view, folder)
+    if standing is not None:
+        return standing
     if view.around is None:
         view = with_sources(ledger, view)
     writer.say(f"package of {len(view.records)} records")
@@ -77,6 +80,7 @@ def write_package(
     if known is None:
         told = replace(view, around=known_until(view.around, _newest(view.records)))
         content = make_content(store, told, verifier_key=writer.verifier_key, extra=tuple(extra))
+        writer.say(f"{len(content.parts)} files are made and hold no secret that a scan finds")
         closed = _append_statement(ledger, view, content, folder=folder, writer=writer, closing=closing)
         records = [*view.records, *closed]
     else:
@@ -87,6 +91,12 @@ def write_package(
     else:
         assemble(ledger, folder, content, records, verifier_key=writer.verifier_key, say=writer.say)
     return PackageWritten.model_validate(statement.payload, extra="ignore")
+
+
+def _standing(view: RunView, folder: Path) -> PackageWritten | None:
+    """What the ledger says of the package that stands in ``folder`` already; None where none or another does."""
+    found = view.latest(PackageWritten)
+    return found if found is not None and standing_package(folder, found.digest) else None
 
 
 def _known_statement(

@@ -33,6 +33,7 @@ from pretrain_archive.gates.permit import signature_faults
 from pretrain_archive.gates.service import gate_view, load_run
 from pretrain_archive.gates.sources import newest_of_sources, with_sources
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.package.attachments import attachments
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.retention import temporary as retention
 from pretrain_archive.services.caller import Caller
@@ -55,11 +56,15 @@ class Closed:
 
 @dataclass(frozen=True, kw_only=True)
 class Shelf:
-    """Where packages go, what signs them, and the policies by project as they stand now."""
+    """Where packages go, what signs them, and the policies by project as they stand now.
+
+    ``attach`` are files and folders of this machine that go into the package as they are.
+    """
 
     packages_folder: Path
     verifier_key: str
     policies: Callable[[str], LoadedPolicy]
+    attach: tuple[Path, ...] = ()
     releasing: Releasing = field(default_factory=Releasing)
 
 
@@ -135,7 +140,7 @@ def _write(
         run, folder = load_run(ledger, run_uid), shelf.packages_folder / run_uid
         return write_package(
             ledger, store, run, folder=folder, writer=writer,
-            closing=lambda package: [close_draft(caller, run, closed(package))],
+            extra=attachments(shelf.attach), closing=lambda package: [close_draft(caller, run, closed(package))],
         )  # fmt: skip
 
     try:

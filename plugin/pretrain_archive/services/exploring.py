@@ -10,6 +10,7 @@ from pretrain_archive.domain.reviews import figures, last_end
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.package.attachments import attachments
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.closing import Closed, Shelf, close_draft, mirror
@@ -84,7 +85,8 @@ def _write(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: str, she
         # The statement about the package goes before it in the same transaction, and nothing else may.
         return [close_draft(caller, view, closed, follows=view.newest + 1)]
 
-    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key)
+    writer = Writer(actor=caller.actor, origin=caller.origin, verifier_key=shelf.verifier_key, say=caller.say)
     return write_package(
-        ledger, store, view, folder=shelf.packages_folder / run_uid, writer=writer, closing=closing
-    )
+        ledger, store, view, folder=shelf.packages_folder / run_uid, writer=writer, closing=closing,
+        extra=attachments(shelf.attach),
+    )  # fmt: skip
