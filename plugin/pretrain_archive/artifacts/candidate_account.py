@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pretrain_archive.domain.kinds import (
@@ -72,7 +73,7 @@ def _losses(
     return {"loss_at": own, "lowest_loss_step": lowest, "not_lowest_loss": reason}
 
 
-def training_losses(view: RunView, places: Set[tuple[int, int]]) -> dict[tuple[int, int], float]:
+def training_losses(view: RunView, places: AbstractSet[tuple[int, int]]) -> dict[tuple[int, int], float]:
     """(attempt, step) → training loss at each of ``places``, of the first name that the run reported; finite only.
 
     The payloads are read as they stand: a long run reports millions of points, of which a handful is wanted.

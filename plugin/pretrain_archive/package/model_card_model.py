@@ -7,8 +7,9 @@ from pretrain_archive.domain.candidates import chosen_evaluation, named_candidat
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.model_card_parts import Row, Said, Section, Table, listed, row
-from pretrain_archive.package.outcomes import checkpoint_by_id
 
+MOST_CANDIDATES = 100
+"""Candidates that a card lists, the kept one first."""
 UNSAID = ("the request does not say", "请求中未写明")
 ASPECT = {
     "resources": ("Inference resources", "推理资源"),
@@ -122,14 +123,17 @@ def _metric(metric: kinds.MetricResult) -> tuple[Said | None, ...]:
 
 def choice(view: RunView) -> Section:
     """Which checkpoints were candidates, and why one was kept and the others not."""
+    steps = {c.checkpoint_id: str(c.step) for _, c in view.all(kinds.CheckpointRegistered)}
+    named = sorted((fact for _, fact in named_candidates(view)), key=lambda fact: not fact.kept)
     rows: list[tuple[Said | None, ...]] = []
-    for _, named in named_candidates(view):
-        source = checkpoint_by_id(view, named.checkpoint_id)
-        verdict: Said = ("kept", "保留") if named.kept else ("dropped", "淘汰")
-        rows.append((str(source[1].step) if source else None, verdict, named.reason))
-    head = (("Step", "步数"), ("Decision", "决定"), ("Why", "理由"))
+    for fact in named[:MOST_CANDIDATES]:
+        verdict: Said = ("kept", "保留") if fact.kept else ("dropped", "淘汰")
+        rows.append((steps.get(fact.checkpoint_id), verdict, fact.reason))
+    more = len(named) - len(rows)
     return Section(
-        title=("Why this checkpoint", "为何选择该检查点"), tables=(Table(head=head, rows=tuple(rows)),)
+        title=("Why this checkpoint", "为何选择该检查点"),
+        tables=(Table(head=(("Step", "步数"), ("Decision", "决定"), ("Why", "理由")), rows=tuple(rows)),),
+        notes=((f"And {more} more in the records.", f"另有 {more} 个，见记录。"),) if more > 0 else (),
     )
 
 
