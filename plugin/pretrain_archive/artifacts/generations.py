@@ -74,39 +74,71 @@ def overwritten(view: RunView) -> dict[str, CheckpointOverwritten]:
     return {fact.checkpoint_id: fact for _, fact in view.all(CheckpointOverwritten)}
 
 
-def overwriting_drafts(
-    ledger: Ledger,
-    run_uid: str,
-    new: CheckpointRegistered,
-    *,
-    accepted: bool,
-    actor: Actor,
-    origin: Origin,
-) -> list[Draft]:
-    """A draft for each registered checkpoint whose location holds ``new`` now; none that is on record already."""
-    kinds = [KIND, OVERWRITTEN]
-    view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=kinds))
-    known = overwritten(view)
-    facts = [
-        CheckpointOverwritten(
-            checkpoint_id=old.checkpoint_id,
-            digest=old.digest,
-            location=old.location,
-            step=old.step,
-            attempt=old.attempt,
-            found_digest=new.digest,
-            found_attempt=new.attempt,
-            replaced_by=new.checkpoint_id if accepted else None,
-        )
-        for old in current(view).values()
-        if old.location == new.location and old.checkpoint_id != new.checkpoint_id
-    ]
-    fresh = [fact for fact in facts if known.get(fact.checkpoint_id) != fact and not _told(known, fact)]
-    start = len(_own(view.records, OVERWRITTEN, origin, new.attempt))
-    return [
-        _draft(run_uid, OVERWRITTEN, fact, new.attempt, start + number, actor=actor, origin=origin)
-        for number, fact in enumerate(fresh)
-    ]
+class History:
+    """What is on record of a run's checkpoints: read once, and then only what came since.
+
+    A run may have a thousand checkpoints of many files; registering each must not read all of them again.
+    """
+
+    def __init__(self, ledger: Ledger, run_uid: str) -> None:
+        self.ledger = ledger
+        self.run_uid = run_uid
+        self._read = -1
+        self._marks: list[Record] = []
+        self._marked: dict[str, CheckpointOverwritten] = {}
+        self._newest: dict[str, CheckpointRegistered] = {}
+        self._steps: dict[tuple[int, int], CheckpointRegistered] = {}
+
+    def refresh(self) -> None:
+        """Read what was recorded since the last time."""
+        new = self.ledger.records(streams=[self.run_uid], kinds=[KIND, OVERWRITTEN], after=self._read)
+        for record in new:
+            self._read = record.position
+            if record.kind == OVERWRITTEN:
+                self._marks.append(record)
+                mark = read_payload(record, CheckpointOverwritten)
+                self._marked[mark.checkpoint_id] = mark
+                continue
+            fact = read_payload(record, CheckpointRegistered)
+            self._newest[fact.checkpoint_id] = fact
+            self._steps[fact.step, fact.attempt] = fact
+
+    def known(self, checkpoint: str) -> CheckpointRegistered | None:
+        """The newest fact about a checkpoint."""
+        return self._newest.get(checkpoint)
+
+    def at_step(self, step: int, attempt: int) -> CheckpointRegistered | None:
+        """What is registered of a step of an attempt."""
+        return self._steps.get((step, attempt))
+
+    def overwriting(
+        self, new: CheckpointRegistered, *, accepted: bool, actor: Actor, origin: Origin
+    ) -> list[Draft]:
+        """A draft for each checkpoint whose location holds ``new`` now; none for what is on record already."""
+        facts = [
+            CheckpointOverwritten(
+                checkpoint_id=old.checkpoint_id,
+                digest=old.digest,
+                location=old.location,
+                step=old.step,
+                attempt=old.attempt,
+                found_digest=new.digest,
+                found_attempt=new.attempt,
+                replaced_by=new.checkpoint_id if accepted else None,
+            )
+            for old in self._newest.values()
+            if old.location == new.location and old.checkpoint_id != new.checkpoint_id
+        ]
+        fresh = [
+            fact
+            for fact in facts
+            if self._marked.get(fact.checkpoint_id) != fact and not _told(self._marked, fact)
+        ]
+        start = len(_own(self._marks, OVERWRITTEN, origin, new.attempt))
+        return [
+            _draft(self.run_uid, OVERWRITTEN, fact, new.attempt, start + number, actor=actor, origin=origin)
+            for number, fact in enumerate(fresh)
+        ]
 
 
 def _told(known: dict[str, CheckpointOverwritten], fact: CheckpointOverwritten) -> bool:

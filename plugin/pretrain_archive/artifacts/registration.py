@@ -25,8 +25,8 @@ from pretrain_archive.artifacts.generations import (
     KIND,
     ORDINALS,
     REFUSED,
+    History,
     current,
-    overwriting_drafts,
     reclassify,
     record_refusal,
     registered,
@@ -72,11 +72,15 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """How a checkpoint is read: with the stamps of earlier hashing, with a look at every value, told to whom."""
+    """How a checkpoint is read: with the stamps of earlier hashing, with a look at every value, told to whom.
+
+    ``history`` is given where many checkpoints of one run are registered.
+    """
 
     stamps: HashStamps | None = None
     scan: bool = False
     progress: hashing.Progress | None = None
+    history: History | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +93,7 @@ class _Work:
     actor: Actor
     origin: Origin
     reading: Reading
+    history: History
     seen: list[FileEntry] = field(default_factory=list)
 
 
@@ -114,8 +119,15 @@ def register_checkpoint(
     with nothing recorded, where its bucket does not answer.
     """
     reader = readers.reader_of(folder)
+    reading = reading or Reading()
     work = _Work(
-        ledger=ledger, reader=reader, claim=claim, actor=actor, origin=origin, reading=reading or Reading()
+        ledger=ledger,
+        reader=reader,
+        claim=claim,
+        actor=actor,
+        origin=origin,
+        reading=reading,
+        history=reading.history or History(ledger, claim.run_uid),
     )
     try:
         return _unchanged(work) or _commit(work, _read(work), ordinal)
@@ -154,8 +166,8 @@ def _unchanged(work: _Work) -> CheckpointRegistered | None:
         return None
     files = [FileDigest(path=file.path, size=file.size, sha256=sha256 or "") for file, sha256 in digests]
     name = checkpoint_id(claim.run_uid, claim.step, hashing.files_digest(files))
-    known = [fact for _, fact in registered(work.ledger, claim.run_uid) if fact.checkpoint_id == name]
-    return known[-1] if known else None
+    work.history.refresh()
+    return work.history.known(name)
 
 
 def _read(work: _Work) -> CheckpointRegistered:
@@ -250,13 +262,13 @@ def _tensors_digest(seen: Inspection) -> str:
 def _commit(work: _Work, payload: CheckpointRegistered, ordinal: int | None) -> CheckpointRegistered:
     """Phase two: the checkpoint is still as read, the step is free or ours, the record is appended."""
     claim = work.claim
-    known = [fact for _, fact in registered(work.ledger, claim.run_uid)]
-    same = [other for other in known if other.checkpoint_id == payload.checkpoint_id]
-    if same:
-        return same[-1]
-    for other in known:
-        if (other.step, other.attempt) == (payload.step, payload.attempt):
-            raise _RefusalError(_other_content(payload, other), found=payload)
+    work.history.refresh()
+    same = work.history.known(payload.checkpoint_id)
+    if same is not None:
+        return same
+    other = work.history.at_step(payload.step, payload.attempt)
+    if other is not None:
+        raise _RefusalError(_other_content(payload, other), found=payload)
     changed = hashing.changed_since(work.reader, work.seen)
     if changed:
         raise _RefusalError(*changed)
@@ -265,11 +277,10 @@ def _commit(work: _Work, payload: CheckpointRegistered, ordinal: int | None) -> 
         record = work.ledger.append([draft, *_overwriting(work, payload, accepted=True)])[0]
     except AlreadyRecordedError:
         # Another writer took the step between our look and our append: same bytes are ours, others not.
-        winner = next(
-            other
-            for _, other in registered(work.ledger, claim.run_uid)
-            if (other.step, other.attempt) == (payload.step, payload.attempt)
-        )
+        work.history.refresh()
+        winner = work.history.at_step(payload.step, payload.attempt)
+        if winner is None:
+            raise
         if winner.checkpoint_id != payload.checkpoint_id:
             raise _RefusalError(_other_content(payload, winner), found=payload) from None
         return winner
@@ -278,9 +289,7 @@ def _commit(work: _Work, payload: CheckpointRegistered, ordinal: int | None) -> 
 
 
 def _overwriting(work: _Work, payload: CheckpointRegistered, *, accepted: bool) -> list[Draft]:
-    return overwriting_drafts(
-        work.ledger, work.claim.run_uid, payload, accepted=accepted, actor=work.actor, origin=work.origin
-    )
+    return work.history.overwriting(payload, accepted=accepted, actor=work.actor, origin=work.origin)
 
 
 def _other_content(new: CheckpointRegistered, old: CheckpointRegistered) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive.artifacts.generations import History
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.pointers import NamedFolder, named_checkpoints
 from pretrain_archive.artifacts.readers import open_reader
@@ -18,7 +19,7 @@ from pretrain_archive.domain.kinds import CheckpointRegistered, ConfigurationDec
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
-from pretrain_archive.services.progress import every
+from pretrain_archive.services.progress import Meter, every
 from pretrain_archive.services.resuming import reconcile_ended
 from pretrain_archive.services.runs import opened_of, run_of, snapshot_of
 
@@ -72,10 +73,13 @@ def stamps_of(view: RunView) -> HashStamps | None:
     return HashStamps(folder) if folder.name == view.run_uid and folder.is_dir() else None
 
 
-def reading_of(caller: Caller, view: RunView, step: int, *, scan: bool = False) -> Reading:
+def reading_of(caller: Caller, view: RunView, step: int) -> Reading:
     """Files that were not written since are not read again, and a long read tells how far it is."""
-    told = every(caller.say, f"hashing the checkpoint of step {step}:")
-    return Reading(stamps=stamps_of(view), scan=scan, progress=told)
+    return Reading(stamps=stamps_of(view), progress=_progress(caller, step))
+
+
+def _progress(caller: Caller, step: int) -> Meter:
+    return every(caller.say, f"hashing the checkpoint of step {step}:")
 
 
 def registrar(ledger: Ledger, caller: Caller, view: RunView) -> OnCheckpoint:
@@ -115,9 +119,11 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = F
     reconcile_ended(ledger, caller, view)  # whoever ended the attempts: a trigger on a cluster does not
     kept: list[CheckpointRegistered] = []
     refused: list[str] = []
+    reading = Reading(stamps=stamps_of(view), scan=scan, history=History(ledger, run_uid))
     for found in named_checkpoints(place):
+        told = replace(reading, progress=_progress(caller, found.step))
         try:
-            kept.append(_register(ledger, caller, view, found, scan=scan))
+            kept.append(_register(ledger, caller, view, found, told))
         except CheckpointError as error:
             refused.append(f"step {found.step}: {error.message}")
     if not kept:
@@ -129,7 +135,7 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = F
 
 
 def _register(
-    ledger: Ledger, caller: Caller, view: RunView, found: NamedFolder, *, scan: bool
+    ledger: Ledger, caller: Caller, view: RunView, found: NamedFolder, reading: Reading
 ) -> CheckpointRegistered:
     claim = claim_of(view, attempt=found.attempt or view.attempts, step=found.step, tokens=None)
     made = register_checkpoint(
@@ -138,7 +144,7 @@ def _register(
         claim,
         actor=caller.actor,
         origin=caller.origin,
-        reading=reading_of(caller, view, found.step, scan=scan),
+        reading=reading,
     )
     for warning in made.warnings:
         caller.say(f"checkpoint of step {found.step}: {warning}")
