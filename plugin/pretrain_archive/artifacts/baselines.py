@@ -7,6 +7,7 @@ for them and the output has none, the ledger's own evaluations serve.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from pretrain_archive.domain.kinds import (
     CandidateNamed,
     CheckpointRegistered,
     EvaluationReported,
+    MetricResult,
     ReleaseMade,
     RunOpened,
     read_payload,
@@ -25,6 +27,11 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
+
+SHARE_NAMES = re.compile(
+    r"(^|[._/ -])(acc|accuracy|f1|recall|precision|exact_match|em|pass|auc|win)([._,@ -]|$)"
+)
+"""Names of metrics that are shares of something: 93 beside 0.9 is a percentage beside a share."""
 
 LOOKED_AT = 200
 """Evaluations of other runs that are looked at, newest first, for one on another data version."""
@@ -94,12 +101,8 @@ def _fault(
     own = {checkpoint.digest, *(f"sha256:{file.sha256}" for file in checkpoint.files if file.size)}
     if baseline.subject_digest in own:
         return "is the candidate itself", SAME, None
-    by_name = {metric.name: metric for metric in reading.metrics}
-    for metric in baseline.metrics:
-        other = by_name.get(metric.name)
-        if other and not (same_unit(other.unit, metric.unit) and other.direction == metric.direction):
-            text = f"{metric.name} is in {other.unit!r} here and in {metric.unit!r} there, or points the other way"
-            return text, "contradictory", None
+    if found := _measured_otherwise(baseline, reading):
+        return *found, None
     if known is None or baseline.kind not in {"previous version", "other data version"}:
         return "", "", None
     if baseline.kind == "previous version":
@@ -137,6 +140,37 @@ def from_ledger(
         added.append(baseline)
         flags.extend(fault)
     return added, flags, none
+
+
+def _measured_otherwise(baseline: Baseline, reading: Reading) -> tuple[str, str] | None:
+    """Why a baseline's numbers are of another kind than the candidate's, with the flag's code; None if they are not."""
+    ours = {metric.name: metric for metric in reading.metrics}
+    for theirs in baseline.metrics:
+        own = ours.get(theirs.name)
+        if own is None:
+            continue
+        if not same_unit(own.unit, theirs.unit) or own.direction != theirs.direction:
+            text = f"{own.name} is in {own.unit!r} here and in {theirs.unit!r} there, or points the other way"
+            return text, "contradictory"
+        if own.samples != theirs.samples and None not in {own.samples, theirs.samples}:
+            return (
+                f"{own.name} rests on {own.samples} samples here, on {theirs.samples} there",
+                "definition_differs",
+            )
+        if _share_and_percent(own, theirs):
+            return (
+                f"{own.name} looks like a share on one side and like a percentage on the other",
+                "contradictory",
+            )
+    return None
+
+
+def _share_and_percent(left: MetricResult, right: MetricResult) -> bool:
+    """Whether two values without a unit are of sizes that a share and a percentage have."""
+    if left.unit or right.unit or left.value is None or right.value is None:
+        return False
+    low, high = sorted((left.value, right.value))
+    return bool(SHARE_NAMES.search(left.name)) and 0 < low <= 1 < high <= 100
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 It passes only if it has rules, every rule passes and no flag stands. Flags: ``no_baseline`` (no effect can be
 claimed, R120), ``no_samples`` (a change cannot be explained, R121), ``not_finite``, ``no_value``, ``contradictory``,
-``no_direction``, ``baseline_same_as_candidate``, ``baseline_unknown``, ``definition_differs``, ``definition_changed``
-(against the group, R124), ``missing_metric``, ``imported``, ``bad_step``, ``late_rule``. A metric with two values is refused.
+``no_direction``, ``baseline_same_as_candidate``, ``baseline_unknown``, ``definition_differs``,
+``definition_changed`` (against the group, R124), ``missing_metric``, ``imported``, ``bad_step``, ``late_rule``. A
+metric with two values is refused.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def record_evaluation(
     )
     reading, flags, none = _compared(ledger, run_uid, reading, subject, setting)
     earlier = [fact for _, fact in view.all(EvaluationReported)]
-    flags += flags_of(reading, rules, expected_definition, earlier, setting)
+    flags += flags_of(reading, checkpoint, rules, expected_definition, earlier, setting)
     made = Judged(
         run_uid=run_uid, checkpoint=checkpoint, opened=opened, output=read, reading=reading,
         outcomes=[*(rule.decide(reading) for rule in rules), *setting.also],
@@ -114,8 +115,9 @@ def require_present(checkpoint: CheckpointRegistered) -> None:
     )
 
 
-def flags_of(
+def flags_of(  # noqa: PLR0917 - each is a part of what is judged
     reading: Reading,
+    checkpoint: CheckpointRegistered,
     rules: Sequence[Rule],
     expected_definition: Mapping[str, Any] | None,
     earlier: Sequence[EvaluationReported],
@@ -132,6 +134,7 @@ def flags_of(
         for metric in reading.metrics
         if metric.name in wanted and metric.direction != wanted[metric.name]
     ]
+    flags += _other_subject(reading, checkpoint)
     flags += suite_flags(reading, setting.suites)
     digest = digest_of(strict(reading.definition))
     before = [one for one in earlier if (one.program, one.imported) == (setting.program, setting.imported)]
@@ -142,6 +145,20 @@ def flags_of(
     elif any(other.definition_digest != digest for other in before):
         flags.append("definition_differs: an earlier evaluation of this run measured otherwise")
     return flags
+
+
+def _other_subject(reading: Reading, checkpoint: CheckpointRegistered) -> list[str]:
+    """What an output says of another checkpoint than the one that was evaluated: a result left over from before."""
+    evaluated = {
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "checkpoint_digest": checkpoint.digest,
+        "step": checkpoint.step,
+    }
+    return [
+        f"contradictory: the output is of {key} {str(said)[:80]}, evaluated was {evaluated[key]}"
+        for key, said in reading.subject.items()
+        if said != evaluated[key]
+    ]
 
 
 def _compared(

@@ -39,6 +39,9 @@ __all__ = [
     "supplemented",
 ]
 
+SUBJECT = ("checkpoint_id", "checkpoint_digest", "step")
+"""Keys by which an output may name the checkpoint that it is of."""
+
 LATE = ("rules", "thresholds", "acceptance")
 """Keys by which an output would set limits for itself: rules are fixed before the launch."""
 
@@ -123,6 +126,7 @@ def _full(document: Mapping[str, Any], flags: Flags, where: str) -> Reading:
         definition=definition,
         data_set=document.get("data_set"),
         data_set_digest=document.get("data_set_digest"),
+        subject={key: document[key] for key in SUBJECT if document.get(key) is not None},
         limits=_texts(document.get("limits", []), f"{where}: limits"),
         flags=tuple(flags),
     )

@@ -147,6 +147,7 @@ def merged(readings: Sequence[tuple[str, Reading]]) -> Reading:
             digests.values(),
             digest_of(digests) if all(isinstance(d, str) for d in digests.values()) else None,
         ),
+        subject={key: value for _, reading in readings for key, value in reading.subject.items()},
         limits=tuple(dict.fromkeys(limit for _, reading in readings for limit in reading.limits)),
         log={name: reading.log for name, reading in readings if reading.log} or None,
         flags=tuple(dict.fromkeys(flag for _, reading in readings for flag in reading.flags)),

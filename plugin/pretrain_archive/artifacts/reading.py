@@ -71,7 +71,8 @@ class Supplement:
 class Reading:
     """What an output says. ``flags`` are ``code: detail``; what is missing is None or empty.
 
-    ``limits`` are what the program itself says about the reach of its numbers; ``log`` is the curve that they end.
+    ``subject`` is the checkpoint that the program says it measured (id, digest, step); ``limits`` are what it says
+    about the reach of its numbers; ``log`` is the curve that they end.
     """
 
     metrics: tuple[MetricResult, ...]
@@ -79,6 +80,7 @@ class Reading:
     definition: Mapping[str, Any] = field(default_factory=dict)
     data_set: str | None = None
     data_set_digest: str | None = None
+    subject: Mapping[str, Any] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     log: Mapping[str, Any] | None = None
     flags: tuple[str, ...] = ()

@@ -127,6 +127,52 @@ def test_a_baseline_that_does_not_count_decides_nothing(bench: Bench) -> None:
     assert not fact.passed
 
 
+@pytest.mark.requirement("R119", "R121")
+@pytest.mark.parametrize(
+    ("theirs", "ours", "flag"),
+    [
+        pytest.param({"samples": 1000}, {},
+                     "definition_differs: untrained model: loss rests on 10 samples here, on 1000 there", id="samples"),
+        pytest.param({"unit": "bits per token"}, {},
+                     "contradictory: untrained model: loss is in 'nats per token' here and in "
+                     "'bits per token' there, or points the other way", id="unit"),
+        pytest.param({"name": "acc", "unit": "", "value": 0.9}, {"name": "acc", "unit": "", "value": 93.0},
+                     "contradictory: untrained model: acc looks like a share on one side and like a percentage on the "
+                     "other", id="share and percent"),
+    ],
+)  # fmt: skip
+def test_a_baseline_that_was_measured_otherwise_does_not_count(
+    bench: Bench, theirs: dict[str, Any], ours: dict[str, Any], flag: str
+) -> None:
+    """Another number of samples, unit or scale is another measurement, whatever the definition says."""
+    fact = bench.judge(
+        baseline(metrics=[loss(9.0) | theirs]), metrics=[loss(1.5) | ours, loss(1.5, name="more")]
+    )
+
+    assert flag in fact.flags
+    assert [False] == [b.counted for b in fact.baselines]
+    assert not fact.passed
+
+
+@pytest.mark.parametrize("unit", ["", "nats per token"])
+def test_sizes_alone_are_no_contradiction(bench: Bench, unit: str) -> None:
+    """A loss of 0.5 beside one of 9 is a better model."""
+    fact = bench.judge(baseline(metrics=[loss(9.0, unit=unit)]), metrics=[loss(0.5, unit=unit)])
+
+    assert ([], True) == (fact.flags, fact.passed)
+
+
+@pytest.mark.parametrize(
+    "said", [{"step": 999}, {"checkpoint_id": "ckpt_other"}, {"checkpoint_digest": OTHER}, {"step": "20"}]
+)
+def test_an_output_of_another_checkpoint_is_flagged(bench: Bench, said: dict[str, Any]) -> None:
+    """A result file that was left over from before does not pass for this one."""
+    [flag] = bench.judge(baseline(), **said).flags
+    assert flag.startswith(f"contradictory: the output is of {next(iter(said))} ")
+
+    assert [] == bench.judge(baseline(), step=20).flags
+
+
 @pytest.mark.requirement("R119")
 def test_a_wanted_previous_version_comes_from_the_ledger(bench: Bench) -> None:
     """The last release of the name is compared with by the evaluation that it was chosen by."""

@@ -97,7 +97,7 @@ def evaluation(view: RunView, policy: Policy) -> Item:
         "close.evaluation",
         "artifact",
         evidence=(record,),
-        holds=None if report is None else report.passed and not other,
+        holds=None if report is None else _holds(report) and not other,
         found=found,
         expected="acceptance rules of the request passed"
         + (f", measured by {short(signed)}" if other and signed else ""),
@@ -108,6 +108,11 @@ def evaluation(view: RunView, policy: Policy) -> Item:
         if failure
         else "Evaluate again, or choose continue or clean up.",
     )
+
+
+def _holds(report: kinds.EvaluationReported) -> bool:
+    """Whether a report passed, by its own word (which no flag allows) and by what it says of each rule."""
+    return report.passed and all(rule.get("passed") for rule in report.rules)
 
 
 def limits(view: RunView, policy: Policy) -> Item:
