@@ -17,14 +17,21 @@ MOST_LISTED = 50
 class CheckpointRegisterOperator(ArchiveOperator):
     """Verify every checkpoint folder of the run and commit those that hold; the others are refused by name.
 
-    What was registered while training is found again and not recorded twice. No complete checkpoint is an error.
+    What was registered while training is found again and not recorded twice. No complete checkpoint is an error. Files
+    that were not written since they were hashed are not read again; how far a long read is stands on the task's log.
+
+    :param scan: look at every value of the tensors for NaN and infinity; weights with NaN are refused.
     """
+
+    def __init__(self, *, scan: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scan = scan
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
         """Return ``registered, newest_step, newest_digest, checkpoint_id, checkpoint_ids, refused``."""
         from pretrain_archive.services.checkpoints import register_all  # noqa: PLC0415 (heavy)
 
-        found = register_all(self.ledger, caller, run_uid)
+        found = register_all(self.ledger, caller, run_uid, scan=self.scan)
         newest = found.kept[-1]
         return {
             "registered": len(found.kept),
