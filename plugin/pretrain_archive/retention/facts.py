@@ -56,7 +56,7 @@ class Facts:
         self._named = NamedByRuns()
         self._children: dict[str, set[str]] = {}
         self._digests: dict[str, set[str]] | None = None
-        self._texts: dict[str, str] = {}
+        self._same: dict[Any, Any] = {}
         self._parts: dict[tuple[Any, ...], Mapping[str, int]] = {}
         self._take: dict[str, Callable[[int, Body, Body], None]] = {
             "checkpoint.registered": self._checkpoint, "checkpoint.classified": self._classified,
@@ -190,15 +190,16 @@ class Facts:
         parts = payload.get("components") or _NOTHING
         if parts:
             parts = self._parts.setdefault(tuple(parts.items()), parts)
-        same = self._texts.setdefault  # a million equal names need not be a million texts
+        same = self._same.setdefault  # a million equal names and sizes need not be a million values
         names = payload["artifact_class"], payload["purpose"], payload["responsible"]
         artifact_class, purpose, responsible = [same(name, name) for name in names]
+        size, step = sum([file["size"] for file in payload["files"]]), payload["step"]
         self.checkpoints[ref] = Subject(
             ref=ref, artifact_class=artifact_class, purpose=purpose, project=run.project if run else "",
             run_uid=run.uid if run else body["stream"], position=position, responsible=responsible,
-            step=payload["step"], attempt=payload["attempt"],
+            step=same(step, step), attempt=payload["attempt"],
             registered_at=first.registered_at if first else body["recorded_at"],
-            size=sum([file["size"] for file in payload["files"]]), parts=parts,
+            size=same(size, size), parts=parts,
             location=payload["location"], digest=payload["digest"],
             metrics=first.metrics if first else _NOTHING, metrics_of=first.metrics_of if first else "",
         )  # fmt: skip

@@ -7,6 +7,7 @@ statements is true is not guessed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import unquote
@@ -84,9 +85,15 @@ def _order(subject: Subject) -> tuple[int, int, str]:
     return (subject.attempt, subject.step, "" if subject.kind == "checkpoint" else subject.registered_at)
 
 
+@functools.lru_cache(maxsize=1 << 15)
+def _stated(name: str) -> int | None:
+    """The step in a folder's name as an address has it; runs have the same names."""
+    return step_of(unquote(name) if "%" in name else name)
+
+
 def _odd_name(subject: Subject) -> str | None:
     name = subject.location.rstrip("/").rpartition("/")[2]
-    stated = step_of(unquote(name) if "%" in name else name)
+    stated = _stated(name)
     if stated is None:
         return f"its name {name[:80]!r} states no plain step: its order is not concluded from it"
     if stated != subject.step:
