@@ -101,8 +101,8 @@ def _fault(
     own = {checkpoint.digest, *(f"sha256:{file.sha256}" for file in checkpoint.files if file.size)}
     if baseline.subject_digest in own:
         return "is the candidate itself", SAME, None
-    if found := _measured_otherwise(baseline, reading):
-        return *found, None
+    if otherwise := _measured_otherwise(baseline, reading):
+        return *otherwise, None
     if known is None or baseline.kind not in {"previous version", "other data version"}:
         return "", "", None
     if baseline.kind == "previous version":

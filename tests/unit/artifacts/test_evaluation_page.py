@@ -104,15 +104,15 @@ def test_nothing_comes_from_outside_and_nothing_runs() -> None:
 @pytest.mark.parametrize("place", ["metrics", "flags", "data_set", "checkpoint_id", "definition", "limits"])
 def test_a_hostile_name_is_text(place: str) -> None:
     """Whatever a program writes into a name stays a name, on one line, in reading direction."""
-    changes: dict[str, Any] = {
+    every: dict[str, dict[str, Any]] = {
         "metrics": {"metrics": [metric(HOSTILE)], "comparisons": []},
         "flags": {"flags": [f"no_value: {HOSTILE}"]},
         "data_set": {"data_set": HOSTILE},
         "checkpoint_id": {"checkpoint_id": HOSTILE},
         "definition": {"definition": {HOSTILE: HOSTILE}},
         "limits": {"scope": report()["scope"] | {"limits": [HOSTILE]}},
-    }[place]
-    page = render_page(report(**changes)).decode()
+    }
+    page = render_page(report(**every[place])).decode()
 
     assert "<script" not in page
     assert 1 == page.count("</style>")

@@ -50,8 +50,8 @@ def opened(run: Run, **evaluation: Any) -> kinds.RunOpened:
 def launch(run: Run) -> None:
     """A launch token is consumed."""
     run.append(
-        kinds.LaunchIntended.model_construct(
-            attempt=1, token={}, token_digest=DIGEST, target="local", scope="full", resume_from=None
+        kinds.LaunchIntended(
+            token={}, token_digest=DIGEST, target="local", checkpoint_size=1, checkpoint_root="00", signer="k"
         )
     )
 
