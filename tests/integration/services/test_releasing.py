@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from huggingface_hub import ModelCard
 from tests.support.main_line import Line, line_policy
 from tests.support.mlflow_server import free_port
@@ -144,6 +146,7 @@ def test_the_package_holds_card_bill_and_signature(walk):
     assert walk.line.run_uid == card.data.pretrain_archive["run"]
     assert "未记录" in files["release/README.zh-CN.md"].decode()
     assert "latency" in json.dumps(bill)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
     assert signed.bundle_digest in files["release/README.md"].decode()
     [bundle] = [data for name, data in files.items() if name.endswith("-model-signature.json")]
     assert (

@@ -127,6 +127,8 @@ def test_nothing_heavy_is_imported_to_start() -> None:
         "pydantic",
         "torch",
         "rich",
+        "huggingface_hub",
+        "model_signing",
     )
     ask = f"import sys, pretrain_archive.cli; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)

@@ -55,6 +55,9 @@ HEAVY = {
     "sqlalchemy",
     "alembic",
     "fastapi",
+    "huggingface_hub",
+    "model_signing",
+    "mlflow",
 }
 
 
