@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pretrain_archive.domain.governance_conclusion import OUTCOMES
@@ -236,8 +236,22 @@ EVENTS: dict[str, Callable[[dict[str, Any]], Pair]] = {
         f"候选模型{'保留' if p['kept'] else '放弃'}：{p['reason']}",
     ),
     "release.made": lambda p: (f"Release {p['name']} {p['version']}", f"发布 {p['name']} {p['version']}"),
-    "tombstone.written": lambda p: (f"Deleted {p['ref']}: {p['reason']}", f"已删除 {p['ref']}：{p['reason']}"),
+    "tombstone.written": lambda p: (
+        f"Deleted {_what(p)}: {p['reason']} (approved by {p['approved_by']})",
+        f"已删除 {_what(p)}：{p['reason']}（由 {p['approved_by']} 批准）",
+    ),
+    "deletion.partial": lambda p: (
+        f"Partly deleted {p['ref']}: {p['gone']} gone, {p['left']} still there",
+        f"部分删除 {p['ref']}：已删除 {p['gone']} 项，仍有 {p['left']} 项",
+    ),
 }  # fmt: skip
+
+
+def _what(payload: Mapping[str, Any]) -> str:
+    """What a tombstone is for: all of it, or the parts that it names."""
+    parts = ", ".join(payload.get("parts") or ())
+    return f"{payload['ref']} ({parts})" if parts else str(payload["ref"])
+
 
 
 def event_text(record: Record) -> Pair:

@@ -242,6 +242,8 @@ GATES: dict[str, tuple[str, str]] = {
     "kind.release.exported": ("Release in the registry", "发布已入登记库"),
     "kind.release.export_pending": ("Registry did not take the release yet", "登记库尚未接收该发布"),
     "kind.tombstone.written": ("Tombstone written", "墓碑记录已写入"),
+    "kind.deletion.partial": ("Partly deleted", "部分已删除"),
+    "kind.retention.applied": ("Clean-up carried out", "清理已执行"),
     "kind.retention.planned": ("Clean-up planned", "清理已计划"),
     "kind.retention.approved": ("Clean-up approved", "清理已批准"),
     "kind.retention.refused": ("Clean-up not approved", "清理未批准"),
