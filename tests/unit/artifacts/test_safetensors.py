@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.support.artifact_files import safetensors, tensor, write_checkpoint, write_sharded
 
 from pretrain_archive.artifacts.formats.folder import inspect
-from pretrain_archive.artifacts.formats.safetensors import parse_header, read_header
+from pretrain_archive.artifacts.formats.safetensors import Header, header_of, parse_header
+from pretrain_archive.artifacts.readers import FileEntry, FolderReader
 from pretrain_archive.domain.errors import CheckpointError
 
 ENTRY_A = b'"a":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}'
@@ -158,6 +159,11 @@ def test_a_flipped_bit_in_a_real_file_is_seen_or_harmless(tmp_path):
         refused += _refused_or_read(path) is None
 
     assert refused > len(raw) * 4
+
+
+def read_header(path: Path) -> Header:
+    """The header of a file in a checkpoint's folder."""
+    return header_of(FolderReader(path.parent), FileEntry(path=path.name, size=path.stat().st_size))[0]
 
 
 def _refused_or_read(path: Path):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pretrain_archive.artifacts.formats import strict_json
@@ -66,28 +65,12 @@ class Header:
     metadata: Mapping[str, str]
 
 
-def read_header(path: Path, *, where: str = "") -> Header:
-    """Read and check the header of ``path``.
+def header_of(reader: Reader, file: FileEntry) -> tuple[Header, int]:
+    """The checked header of a checkpoint's file, wherever it lies, and the offset of its byte buffer.
 
     Raises :class:`CheckpointError` with the file's name and the first fault found. Reads eight bytes and
     the header, never the tensors.
     """
-    name = where or path.name
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            prefix = file.read(8)
-            length = _header_length(prefix, size, name)
-            raw = file.read(length)
-    except OSError as error:
-        raise CheckpointError(f"{name}: cannot be read: {error.strerror}.") from error
-    if len(raw) != length:
-        raise CheckpointError(f"{name}: header is cut: expected {length} bytes, found {len(raw)}.")
-    return parse_header(raw, data_size=size - 8 - length, where=name)
-
-
-def header_of(reader: Reader, file: FileEntry) -> tuple[Header, int]:
-    """The checked header of a checkpoint's file, wherever it lies, and the offset of its byte buffer."""
     length = _header_length(reader.read(file, 0, 8), file.size, file.path)
     raw = reader.read(file, 8, length)
     if len(raw) != length:
