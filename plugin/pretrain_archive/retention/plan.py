@@ -193,7 +193,7 @@ def _needed(subject: Subject, holds: frozenset[str]) -> Iterator[Kept]:
 
 
 def _answer(subject: Subject, action: Action, reason: str, by: str, code: str, *, rule: str = "") -> Decision:
-    size = 0 if subject.missing else subject.size
+    size = subject.present_size
     return Decision(subject=subject, action=action, reason=reason, by=by, code=code, size=size, rule=rule)
 
 

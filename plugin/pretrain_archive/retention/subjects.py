@@ -70,6 +70,15 @@ class Subject:
     position: int = -1
 
     @property
+    def present_size(self) -> int:
+        """The bytes that are there as far as known: none of what is missing, nor of parts that were deleted."""
+        if self.missing:
+            return 0
+        if not self.gone_parts:
+            return self.size
+        return self.size - sum(self.parts.get(part, 0) for part in self.gone_parts)
+
+    @property
     def order(self) -> tuple[int, int]:
         """Place in the run: attempt, then step, as numbers."""
         return (self.attempt, self.step)

@@ -24,9 +24,8 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention.facts import Facts
-from pretrain_archive.retention.files import ArtifactFiles, choose
+from pretrain_archive.retention.files import ArtifactFiles, choose, target_for
 from pretrain_archive.retention.subjects import Subject
-from pretrain_archive.retention.world import target_of
 
 Standing = Mapping[tuple[str, str], Verdict]
 """Decision and checkpoint → how the decision stands in respect of the checkpoint's bytes."""
@@ -109,20 +108,19 @@ def verdict_of(
     hashed: bool,
 ) -> Verdict:
     """Whether the bytes of a checkpoint are what was recorded, deleted with a tombstone, or neither."""
-    target = target_of(fact)
     place = choose(places, fact.location)
     if place is None:
         return Verdict.UNRECORDED
-    presence = place.look(target).presence
+    gone = {part for stone in stones for part in stone.parts}
+    presence = place.look(target_for(fact, gone=gone)).presence
     if any(not stone.parts for stone in stones):
         return Verdict.UNRECORDED if presence == "missing" else Verdict.CHANGED
     if presence == "unreachable":
         return Verdict.UNRECORDED
-    if stones:
-        return Verdict.UNRECORDED if presence in {"partial", "missing"} else Verdict.CHANGED
     if presence != "present":
         return Verdict.CHANGED
-    return _worst(verify_checkpoint(fact)) if hashed else Verdict.VERIFIED
+    rest = _worst(verify_checkpoint(fact, gone=gone)) if hashed else Verdict.VERIFIED
+    return Verdict.UNRECORDED if gone and rest is Verdict.VERIFIED else rest
 
 
 def _worst(items: Sequence[Item]) -> Verdict:

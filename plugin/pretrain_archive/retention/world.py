@@ -14,7 +14,7 @@ from pretrain_archive.domain.kinds import CheckpointRegistered, read_payload
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention.facts import KINDS, Facts
-from pretrain_archive.retention.files import ArtifactFiles, Target, choose
+from pretrain_archive.retention.files import ArtifactFiles, Target, choose, target_for
 from pretrain_archive.retention.liveness import Liveness
 from pretrain_archive.retention.registries import Registered
 from pretrain_archive.retention.running import RunNow
@@ -175,7 +175,7 @@ class World:
         place = choose(self.places, subject.location)
         if place is None:
             return replace(subject, gaps=(*subject.gaps, f"{subject.location} is not reachable from here"))
-        seen = place.look(target_of(self.facts[subject.ref]))
+        seen = place.look(target_for(self.facts[subject.ref], gone=subject.gone_parts))
         if seen.presence in {"unreachable", "changed"}:
             return replace(subject, gaps=(*subject.gaps, f"{subject.location}: {seen.detail}"))
         if seen.presence == "present":

@@ -86,6 +86,24 @@ def test_what_would_fall_is_what_falls(ledger, tmp_path, seed):
     assert {Verdict.UNRECORDED} >= {verdict for key, verdict in after.items() if key[1] in gone}
 
 
+@pytest.mark.requirement("R150")
+def test_what_falls_with_a_part_falls_once(ledger, run):
+    """The optimizer goes: decisions about the whole cannot be verified again. Later the rest goes: no more falls."""
+    parts = policy_with({"action": "delete_parts", "parts": ["optimizer"], "keep_last": 1}, keep_last=9)
+    whole = policy_with({"action": "delete", "keep_last": 1})
+    before = standing(ledger, PLACES, hashed=True)
+    first = plan(run, parts)
+    assert {100, 200} == steps(first, "delete_parts")
+    assert carry_out(run, first, parts).bytes_released == first.total_bytes
+
+    between = standing(ledger, PLACES, hashed=True)
+    assert predicted(before, first.items) == between
+    second = plan(run, whole)
+    assert [[], []] == [of_step(second, step).get("falls", []) for step in (100, 200)]
+    assert carry_out(run, second, whole).bytes_released == second.total_bytes
+    assert between == standing(ledger, PLACES, hashed=True)
+
+
 def test_the_summary_counts_what_falls_and_what_it_costs(run):
     """By kind of decision, with the policy's price; without a price the cost is unrecorded."""
     text = policy_with()
