@@ -8,94 +8,48 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from pretrain_archive.domain.errors import ArchiveError, StorageError
-from pretrain_archive.domain.kinds import CheckpointRegistered, RetentionApproved, read_payload
+from pretrain_archive.domain.kinds import RetentionApproved
 from pretrain_archive.domain.records import Actor, Origin
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.retention.burying import NO_RUN, TOMBSTONE, Burial, stone_name
+from pretrain_archive.retention.burying import TOMBSTONE, Burial
 from pretrain_archive.retention.files import (
     ArtifactFiles,
     PartlyDeletedError,
     Removed,
     Target,
     choose,
-    target_for,
 )
+from pretrain_archive.retention.known import Known
+from pretrain_archive.retention.results import OPEN, Applied, Outcome, Result
 from pretrain_archive.retention.subjects import SubjectSource
 
 log = logging.getLogger(__name__)
+
+__all__ = [
+    "OPEN",
+    "Applied",
+    "Deletion",
+    "Finder",
+    "Judge",
+    "Progress",
+    "Result",
+    "Stay",
+    "Undertaker",
+    "silent",
+]
 
 BATCH = 1000
 LONGEST_BATCH = 10.0
 """Seconds after which a batch's tombstones are written even if it is not full."""
 
-Outcome = Literal[
-    "deleted", "already_missing", "already_deleted", "kept", "kept_for_later", "failed", "partly_deleted"
-]
-OPEN: frozenset[str] = frozenset({"failed", "kept_for_later", "partly_deleted"})
-"""Outcomes after which something is left to do."""
 ItemOf = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
-    """What happened to one thing of the plan."""
-
-    id: str
-    outcome: Outcome
-    reason: str
-    bytes_released: int = 0
-    artifact_class: str = ""
-    versions: int = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Applied:
-    """What a pass did; ``complete`` is False while something failed, waits or is partly deleted."""
-
-    plan_digest: str
-    results: tuple[Result, ...]
-
-    @property
-    def bytes_released(self) -> int:
-        """Bytes released by deletions that this pass completed."""
-        return sum(result.bytes_released for result in self.results)
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing of the plan is left to try again."""
-        return not any(result.outcome in OPEN for result in self.results)
-
-    @property
-    def state(self) -> Literal["complete", "partly deleted", "not complete"]:
-        """``partly deleted`` while something is half gone."""
-        if any(result.outcome == "partly_deleted" for result in self.results):
-            return "partly deleted"
-        return "complete" if self.complete else "not complete"
-
-    def outcomes(self) -> dict[str, int]:
-        """How many things had each outcome."""
-        return dict(Counter(result.outcome for result in self.results))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The pass as plain JSON."""
-        return {
-            "plan_digest": self.plan_digest,
-            "bytes_released": self.bytes_released,
-            "complete": self.complete,
-            "state": self.state,
-            "outcomes": self.outcomes(),
-            "items": [
-                {"id": r.id, "outcome": r.outcome, "reason": r.reason, "bytes": r.bytes_released}
-                for r in self.results
-            ],
-        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,6 +112,7 @@ class Deletion:
         self._burial = Burial(
             ledger=self.ledger, approval=self.approval, actor=self.actor, origin=self.origin
         )
+        self._forget_journals()
         going = (item for item in items if str(item["action"]).startswith("delete"))
         while batch := list(islice(going, BATCH)):
             self._batch(batch)
@@ -165,8 +120,31 @@ class Deletion:
             self.progress(len(self._results), max(total, len(self._results)), released)
         return Applied(plan_digest=self.approval.plan_digest, results=tuple(self._results))
 
+    def _forget_journals(self) -> None:
+        """Forget the journals of what an earlier pass buried before it was cut, whatever plan is carried out now."""
+        after = max((r.position for r in self.ledger.records(kinds=["retention.applied"])), default=-1)
+        for record in self.ledger.records(kinds=[TOMBSTONE], after=after):
+            ref, parts = str(record.payload["ref"]), tuple(record.payload.get("parts") or ())
+            location = str(record.payload.get("location") or "")
+            item = {
+                "id": ref,
+                "kind": ref.partition(":")[0],
+                "location": location,
+                "class": "",
+                "action": "delete",
+            }
+            whole = f"{ref}#{'+'.join(sorted(parts))}" if parts else ref
+            target: Target | None = Target(ref=whole, location=location, files=(), parts=parts)
+            place = choose(self.places, location) if ref.startswith("checkpoint:") else None
+            with suppress(ArchiveError):
+                for undertaker in self.undertakers:
+                    if undertaker.handles(item):
+                        target, place = undertaker.target(item)
+                if place is not None and target is not None and location:
+                    place.finish(target)
+
     def _batch(self, batch: Sequence[ItemOf]) -> None:
-        known = _Known.of(self.ledger, batch)
+        known = Known.of(self.ledger, batch)
         stay = dict(self.judge.judge(batch))
         results: dict[int, Result] = {}
         waiting: list[tuple[int, Target, ArtifactFiles, Removed]] = []
@@ -185,7 +163,7 @@ class Deletion:
         self._results += [results[number] for number in sorted(results)]
 
     def _one(
-        self, item: ItemOf, known: _Known, stay: Mapping[str, Stay]
+        self, item: ItemOf, known: Known, stay: Mapping[str, Stay]
     ) -> Result | tuple[Target, ArtifactFiles, Removed]:
         """The outcome, or a removal whose absence is proven and whose tombstone is to be written."""
         ref = str(item["id"])
@@ -239,7 +217,7 @@ class Deletion:
             results[number] = self._told(item, outcome, str(item["reason"]), removed)
         return results
 
-    def _target(self, item: ItemOf, known: _Known) -> tuple[Target, ArtifactFiles] | None:
+    def _target(self, item: ItemOf, known: Known) -> tuple[Target, ArtifactFiles] | None:
         for undertaker in self.undertakers:
             if undertaker.handles(item):
                 return undertaker.target(item)
@@ -257,40 +235,3 @@ class Deletion:
             artifact_class=str(item["class"]),
             versions=removed.versions if removed else 0,
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Known:
-    """What the ledger says of the checkpoints of one batch."""
-
-    facts: Mapping[str, CheckpointRegistered]
-    stones: Collection[str]
-    gone: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, ledger: Ledger, batch: Sequence[ItemOf]) -> _Known:
-        """Read the streams of the batch."""
-        wanted = {str(item["id"]) for item in batch}
-        streams = {str(item.get("run") or NO_RUN) for item in batch}
-        facts, stones, gone = {}, set[str](), dict[str, frozenset[str]]()
-        for record in ledger.records(streams=streams, kinds=["checkpoint.registered", TOMBSTONE]):
-            if record.kind == TOMBSTONE:
-                ref, parts = str(record.payload["ref"]), frozenset(record.payload.get("parts") or ())
-                stones |= {edge.object.id for edge in record.edges if edge.object.type == "tombstone"}
-                if parts:
-                    gone[ref] = gone.get(ref, frozenset()) | parts
-            elif (ref := f"checkpoint:{record.payload['checkpoint_id']}") in wanted:
-                facts[ref] = read_payload(record, CheckpointRegistered)
-        return cls(facts=facts, stones=stones, gone=gone)
-
-    def target(self, item: ItemOf) -> Target | None:
-        """What is to go of a checkpoint, or None if the ledger does not know it."""
-        fact = self.facts.get(str(item["id"]))
-        if fact is None:
-            return None
-        parts = tuple(item.get("parts") or ()) if item["action"] == "delete_parts" else ()
-        return target_for(fact, parts=parts, gone=self.gone.get(str(item["id"]), frozenset()) - set(parts))
-
-    def buried(self, target: Target) -> bool:
-        """Whether the tombstone of exactly this stands."""
-        return stone_name(target) in self.stones

@@ -11,6 +11,7 @@ from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
+from pretrain_archive.retention.mounts import is_there, unmounted
 from pretrain_archive.retention.unlinking import Unlinking, held_by, sync_folder, walk_files
 
 JOURNAL = ".{name}.retention.json"
@@ -39,8 +40,8 @@ class FolderFiles:
             if not folder.parent.is_dir():
                 detail = f"{_shown(folder.parent)} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
-            if not os.path.lexists(folder):
-                return Look(presence="missing", begun=begun)
+            if not is_there(folder):
+                return _not_found(folder, begun=begun)
             if folder.is_symlink() or not folder.is_dir():
                 return Look(presence="changed", detail="is a link or a file, not a folder", begun=begun)
             return _compare(folder, target, begun=begun)
@@ -97,6 +98,15 @@ class FolderFiles:
         folder.rmdir()
         self._on_step("sync parent")
         sync_folder(folder.parent)
+
+
+def _not_found(folder: Path, *, begun: bool) -> Look:
+    """Gone, unless its disk is: an empty mount point looks like a folder from which everything was deleted."""
+    if (point := unmounted(folder)) is not None:
+        return Look(
+            presence="unreachable", detail=f"{_shown(point)} is a mount point, and nothing is mounted there"
+        )
+    return Look(presence="missing", begun=begun)
 
 
 def _folder(target: Target) -> Path:

@@ -67,7 +67,8 @@ def _inside(root: Path, folder: Path) -> Path:
 
 
 def _spare_checkpoints(ledger: Ledger, wanted: Sequence[Path]) -> None:
-    buried = {str(r.payload["ref"]) for r in ledger.records(kinds=["tombstone.written"])}
+    stones = ledger.records(kinds=["tombstone.written"])
+    buried = {str(r.payload["ref"]) for r in stones if not r.payload.get("parts")}
     locations = {
         str(record.payload["location"]).rstrip("/")
         for record in ledger.records(kinds=["checkpoint.registered"])

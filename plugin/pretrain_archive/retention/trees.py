@@ -21,6 +21,7 @@ from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.identity import format_time, path_to_text
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
 from pretrain_archive.retention.folders import JOURNAL
+from pretrain_archive.retention.mounts import is_there, unmounted
 from pretrain_archive.retention.unlinking import FOLDER, held_by, sync_folder
 from pretrain_archive.storage.bulk import KeyFault
 from pretrain_archive.storage.regular import open_regular
@@ -81,8 +82,10 @@ class TreeFiles:
             if not path.parent.is_dir():
                 detail = f"{path_to_text(os.fsencode(path.parent))} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
-            if not os.path.lexists(path):
-                return Look(presence="missing", begun=begun)
+            if not is_there(path):
+                point = unmounted(path)
+                detail = f"{point} is a mount point, and nothing is mounted there" if point else ""
+                return Look(presence="unreachable" if point else "missing", detail=detail, begun=begun)
             tree = measure(path)
         except OSError as error:
             return Look(presence="unreachable", detail=f"{target.location}: {error.strerror}")
@@ -101,7 +104,7 @@ class TreeFiles:
                 self._on_step("journal")
                 _write_journal(path, target, plan_digest, seen.bytes_held)
             begun_with = int(json.loads(_journal(path).read_bytes())["bytes"])
-            if os.path.lexists(path):
+            if is_there(path):
                 self._take(path, target)
             self._on_step("sync parent")
             sync_folder(path.parent)

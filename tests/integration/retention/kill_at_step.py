@@ -110,8 +110,8 @@ class World:
         """The ledger, opened anew."""
         return open_ledger(self.url, signing_key=None, anchors=())
 
-    def run_pass(self, step: Step = quiet) -> Applied:
-        """One pass over the plan."""
+    def run_pass(self, step: Step = quiet, *, items: list[dict[str, Any]] | None = None) -> Applied:
+        """One pass over the plan, or over other ``items``."""
         ledger = self.ledger()
         append = ledger.append
 
@@ -133,7 +133,7 @@ class World:
             ledger=ledger, judge=Free(), places=places, approval=approval, actor=ACTOR, origin=Run.origin(),
             undertakers=finders,
         )  # fmt: skip
-        return deletion.run(self.items)
+        return deletion.run(self.items if items is None else items)
 
     def die_at(self, number: int) -> tuple[bool, list[str]]:
         """Run a pass in a process that kills itself before step ``number``; whether it died, and the steps it told."""

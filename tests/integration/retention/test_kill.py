@@ -83,6 +83,23 @@ def cut_at(world: World, number: int) -> None:
         world.run_pass(step)
 
 
+@pytest.mark.requirement("R149")
+def test_any_later_pass_forgets_the_journals_of_what_is_buried(world):
+    """The tombstones were written and the pass was cut: a pass over another plan leaves nothing behind."""
+
+    def cut(name: str) -> None:
+        if name == "after append":
+            raise Cut
+
+    with suppress(Cut):
+        world.run_pass(cut)
+    assert len(world.items) == len(world.journals())
+
+    world.run_pass(items=[])
+
+    assert [] == world.journals()
+
+
 @pytest.mark.requirement("R150")
 def test_no_sequence_of_cut_passes_loses_anything(world):
     """Whatever is cut how often: entries, links and counts hold, and one whole pass ends it."""
