@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import threading
@@ -26,11 +27,12 @@ from tests.support.human_run import (
     write_items,
 )
 from tests.support.ledgers import Place
+from tests.support.s3 import S3Server, s3, s3_endpoint  # noqa: F401 - fixtures
 from tests.unit.gates.asked_run import UID, AskedRun
 
 from pretrain_archive.cli import run_command
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.domain.errors import InputError, RefusedError, StorageError
 from pretrain_archive.domain.identity import Ref, format_time
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.gates.service import gate_view
@@ -600,3 +602,27 @@ def test_outputs_command(
     for words in ("sample of 7 of 12 outputs", "answers that did not count: 1", "invented, major, by carol",
                   "by carol: not my subject", "opposite line", "bob 3, carol 1", "no such\\x1b number"):  # fmt: skip
         assert words in text
+
+
+@pytest.mark.requirement("R118")
+def test_requested_items_in_a_bucket(
+    make_run: Any,
+    tmp_path: Path,
+    s3: S3Server,
+    monkeypatch: pytest.MonkeyPatch,  # noqa: F811 - a fixture
+) -> None:
+    """A file that lies in a bucket is read as a stream; the run's names are filled into its address."""
+    for name, value in {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_ACCESS_KEY_ID": "test",
+                        "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    run = asking(make_run, conf={"human_items": f"s3://{s3.bucket}/outputs/{{run_uid}}/items.jsonl"})
+    body = write_items(tmp_path / "items.jsonl").read_bytes()
+
+    with pytest.raises(StorageError):
+        draw(run)
+    s3.client().put_object(Bucket=s3.bucket, Key=f"outputs/{run.uid}/items.jsonl", Body=body)
+    sampled = draw(run, try_number=2)
+
+    assert f"s3://{s3.bucket}/outputs/{run.uid}/items.jsonl" == sampled.source_uri
+    assert (12, "sha256:" + hashlib.sha256(body).hexdigest()) == (sampled.source_items, sampled.source_digest)
+    assert "verified" == check_outputs(run.store, run.view()).verdict.value
