@@ -605,12 +605,7 @@ def test_outputs_command(
 
 
 @pytest.mark.requirement("R118")
-def test_requested_items_in_a_bucket(
-    make_run: Any,
-    tmp_path: Path,
-    s3: S3Server,
-    monkeypatch: pytest.MonkeyPatch,  # noqa: F811 - a fixture
-) -> None:
+def test_requested_items_in_a_bucket(make_run: Any, tmp_path: Path, s3: S3Server, monkeypatch: Any) -> None:  # noqa: F811
     """A file that lies in a bucket is read as a stream; the run's names are filled into its address."""
     for name, value in {"AWS_ENDPOINT_URL": s3.endpoint, "AWS_ACCESS_KEY_ID": "test",
                         "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}.items():  # fmt: skip
