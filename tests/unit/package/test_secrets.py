@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import random
+import string
 
 import pytest
 
-from pretrain_archive.package.secrets import scan
+from pretrain_archive.package.secrets import MARKS, SHAPES, scan, scan_all, scan_name
 
 # Put together at run time, so that no scanner of this repository takes them for real ones.
 SECRETS = [
@@ -52,3 +55,68 @@ def test_secret_is_found_by_kind_and_line(text: str, kind: str) -> None:
 def test_harmless_text_passes(text: str) -> None:
     """False alarms would block every close."""
     assert [] == list(scan("a.json", text.encode()))
+
+
+@pytest.mark.parametrize(("text", "kind"), SECRETS)
+@pytest.mark.parametrize("before", ["", "x", "xy"], ids=["aligned", "by one", "by two"])
+def test_secret_inside_base64_is_found(text: str, kind: str, before: str) -> None:
+    """However it lies in the three bytes that make four characters, and in both alphabets."""
+    raw = f"{before} {text} and more text behind it".encode()
+    for wrapped in (base64.b64encode(raw), base64.urlsafe_b64encode(raw), base64.b64encode(raw).rstrip(b"=")):
+        found = list(scan("a.json", b'line\n{"data": "' + wrapped + b'"}'))
+
+        assert (f"{kind}, in base64", 2) in {(secret.kind, secret.line) for secret in found}
+
+
+def test_base64_behind_a_path_is_found() -> None:
+    """A slash belongs to the alphabet: what stands before the token is no reason to miss it."""
+    wrapped = base64.b64encode(b"the token is ghp_" + b"aB3" * 12).decode()
+
+    assert list(scan("a.txt", f"https/x/{wrapped}".encode()))
+
+
+@pytest.mark.parametrize(("text", "kind"), SECRETS)
+def test_many_files_are_scanned_like_each_of_them(text: str, kind: str) -> None:
+    """Files are looked at together, and the finding names the one file, its line and the kind."""
+    files = [(f"records/{n:06d}.json", b'{"value": 1}') for n in range(500)]
+    files[321] = (files[321][0], f"a\nb {text} c".encode())
+    found = {str(secret) for secret in scan_all(files)}
+
+    assert f"records/000321.json line 2: {kind}" in found
+    assert all(name.startswith("records/000321.json") for name in found)
+
+
+def test_two_files_make_no_secret_together() -> None:
+    """What begins in one file and ends in the next is no secret of either."""
+    assert [] == list(scan_all([("a", b"password="), ("b", b"correct-horse-battery")]))
+
+
+def test_secret_in_a_name_is_found_and_not_repeated() -> None:
+    """A token as a file name blocks like one in a file, and the message does not carry it."""
+    token = "ghp_" + "aB3" * 12
+    [secret] = scan_all([("evidence/ok.json", b"{}"), (f"attachments/{token}.txt", b"{}")])
+
+    assert "GitHub token" == secret.kind
+    assert token not in str(secret)
+    assert [] == list(scan_name("records/000001-run.opened.json"))
+
+
+def test_the_quick_look_misses_nothing() -> None:
+    """A text that a shape matches holds one of its marks: drawn at random around every secret above."""
+    rng = random.Random(3)
+    letters = string.ascii_letters + string.digits + "_-./+:= @"
+    for case in SECRETS:
+        for _ in range(50):
+            ends = ["".join(rng.choices(letters, k=rng.randrange(9))) for _ in range(2)]
+            data = f"{ends[0]} {case.values[0]} {ends[1]}".encode()
+            for kind, shape in SHAPES.items():
+                text = data.lower() if kind == "password or secret" else data
+                assert not shape.search(data) or any(mark in text for mark in MARKS[kind])
+
+
+def test_random_bytes_in_base64_are_no_secret() -> None:
+    """Signatures, keys and hashes are base64 too."""
+    rng = random.Random(5)
+    data = "\n".join(base64.b64encode(rng.randbytes(64)).decode() for _ in range(3_000)).encode()
+
+    assert [] == list(scan("a.txt", data))
