@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from pretrain_archive.artifacts.parts import gone_parts
 from pretrain_archive.artifacts.signing import fingerprint, signature_fault
 from pretrain_archive.artifacts.verification import verify_checkpoint
 from pretrain_archive.domain.candidates import named_candidates
@@ -116,16 +117,16 @@ def _item(item_id: str, verdict: Verdict, check: str, **more: Any) -> Item:
 
 def _files(found: Found) -> Iterator[Item]:
     checkpoint = released_checkpoint(found.view, found.made)
-    stones = [
-        s for _, s in found.view.all(TombstoneWritten) if s.ref == f"checkpoint:{checkpoint.checkpoint_id}"
-    ]
+    ref = f"checkpoint:{checkpoint.checkpoint_id}"
+    stones = [s for _, s in found.view.all(TombstoneWritten) if s.ref == ref and not s.parts]
     if stones:
         yield _item(
             "release.files", Verdict.UNRECORDED, "", expected=checkpoint.digest,
             hint=f"The bytes were deleted: {stones[-1].reason}.",
         )  # fmt: skip
         return
-    yield from verify_checkpoint(checkpoint)
+    gone = gone_parts(found.view).get(checkpoint.checkpoint_id, frozenset())
+    yield from verify_checkpoint(checkpoint, gone=gone)
     account = found.made.account
     if account is None:
         return

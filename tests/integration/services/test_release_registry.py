@@ -20,6 +20,7 @@ from pretrain_archive.artifacts.export_mlflow import (
 )
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.identity import Ref
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.services.caller import Caller
@@ -67,6 +68,11 @@ def test_the_version_leads_back_to_the_archive(run, mlflow_url):
         tags["known_limits"],
     )  # fmt: skip
     assert tags["evaluation"].startswith("passed on validation")
+    entry = Ref(type="registry", id=f"{mlflow_url}/{row['name']}", version=row["version"])
+    trace = run.ledger.trace(entry, direction="backward")
+    assert {"release", "candidate", "checkpoint", "snapshot", "configuration"} <= {
+        ref.type for ref in trace.nodes
+    }
 
 
 def test_a_retry_finds_the_version(run, mlflow_url):

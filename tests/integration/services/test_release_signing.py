@@ -10,12 +10,14 @@ import pytest
 from tests.support.artifact_run import ACTOR, Run
 from tests.support.released import model_key, released_run
 
-from pretrain_archive.artifacts.signing import sign_files, signature_fault
+from pretrain_archive.artifacts.location import to_path
+from pretrain_archive.artifacts.signing import read_public_key, sign_files, signature_fault
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.release_reading import find_release, verify_release
 from pretrain_archive.services.releasing import Releasing, released_checkpoint, sign_release
 
 pytestmark = pytest.mark.requirement("R105", "R112")
@@ -134,3 +136,48 @@ def test_a_closed_run_stays_as_it_was_closed(run, key):
 
     assert sign(run, key) is None
     assert [] == recorded(run)
+
+
+def bury(run: Run, *parts: str) -> None:
+    """Record that the released checkpoint, or parts of it, were deleted."""
+    fact = load_run(run.ledger, run.uid).latest(kinds.CheckpointRegistered)
+    run.append(
+        kinds.TombstoneWritten(
+            ref=f"checkpoint:{fact.checkpoint_id}", digest=fact.digest, size=1, artifact_class="release",
+            reason="a person asked for it", policy_digest=None, approved_by="bob", bytes_released=1,
+            verified_absent=True, parts=list(parts),
+        )
+    )  # fmt: skip
+
+
+def verdicts(run: Run, key) -> tuple[str, dict[str, str]]:
+    """The release's verdict, and that of each item by the last part of its name."""
+    public = read_public_key(key.with_suffix(".pub"))
+    told = verify_release(run.store, find_release(run.ledger, run.uid), public_key=public)
+    return told.verdict, {item.id.rpartition("#")[2]: item.verdict.value for item in told.items}
+
+
+@pytest.mark.requirement("R149")
+def test_bytes_that_were_deleted_are_unrecorded_with_their_tombstone(run, key):
+    """Nothing is verified that is not there, and nothing is called changed that was deleted by decision."""
+    sign(run, key)
+    assert "verified" == verdicts(run, key)[0]
+    bury(run)
+
+    verdict, items = verdicts(run, key)
+    assert ("intact", "unrecorded") == (verdict, items["release.files"])
+
+
+@pytest.mark.requirement("R149")
+def test_a_release_without_its_optimizer_still_verifies(run, key):
+    """The part that was deleted by decision must be absent; every other byte is read."""
+    sign(run, key)
+    folder = to_path(load_run(run.ledger, run.uid).latest(kinds.CheckpointRegistered).location)
+    (folder / "optimizer.safetensors").unlink()
+    assert "changed" == verdicts(run, key)[0]
+
+    bury(run, "optimizer")
+    verdict, items = verdicts(run, key)
+    assert "changed" not in items.values()
+    assert "verified" == items["model.safetensors"]
+    assert verdict in {"verified", "intact"}
