@@ -233,3 +233,47 @@ def test_an_s3_connection_from_airflow(home: Path) -> None:
     assert str(sorted(KEYS.items())) == told[0]
     assert "'sea'" in told[1]
     assert "AIRFLOW_CONN_SEA" in told[1]
+
+
+@pytest.mark.usefixtures("home")
+def test_nothing_is_signed_or_registered_by_default() -> None:
+    """Without options there is no key and no registry."""
+    assert (None, None, "") == (
+        config.model_signing_key(), config.model_signing_public_key(), config.mlflow_url(),
+    )  # fmt: skip
+
+
+def test_the_public_model_key_lies_beside_the_private_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it is there; a named one wins."""
+    set_option(monkeypatch, "MODEL_SIGNING_KEY", str(home / "model.key"))
+    assert config.model_signing_public_key() is None
+    (home / "model.pub").touch()
+    assert home / "model.pub" == config.model_signing_public_key()
+    set_option(monkeypatch, "MODEL_SIGNING_PUBLIC_KEY", "/etc/other.pub")
+    assert Path("/etc/other.pub") == config.model_signing_public_key()
+
+
+@pytest.mark.usefixtures("home")
+def test_the_registry_s_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its last slash; credentials come from MLflow's own variables."""
+    set_option(monkeypatch, "MLFLOW_URL", "https://registry.example/mlflow/")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t")
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD", raising=False)
+
+    assert "https://registry.example/mlflow" == config.mlflow_url()
+    assert {"token": "t", "user": "", "password": ""} == config.mlflow_access()
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///x", "registry:5000", "https://u:hunter2@h", "https://h?token=hunter2"]
+)
+def test_a_registry_address_with_credentials_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Or of another kind; the message repeats no password."""
+    set_option(monkeypatch, "MLFLOW_URL", url)
+
+    with pytest.raises(InputError, match="mlflow_url") as raised:
+        config.mlflow_url()
+    assert "hunter2" not in f"{raised.value} {raised.value.hint}"
