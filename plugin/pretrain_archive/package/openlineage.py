@@ -48,9 +48,10 @@ DATA = {
 """What counts as a data set of a task: things with a version, and no persons, decisions or runs."""
 
 UNFINISHED = {
-    "attempt.started", "change.recorded", "environment.observed", "event.recorded", "gate.dossier", "gate.refused",
-    "job.created", "launch.intended", "labels.sampled", "member.observed", "metrics.recorded", "note.added",
-    "stop.fired", "wait.observed",
+    "attempt.started", "change.recorded", "environment.observed", "evaluation.failed", "evaluation.started",
+    "event.recorded", "gate.dossier", "gate.refused", "human_evaluation.refused", "human_evaluation.sampled",
+    "job.created", "labels.refused", "labels.sampled", "launch.intended", "member.observed", "metrics.recorded",
+    "note.added", "stop.fired", "wait.observed",
 }  # fmt: skip
 """Kinds that a task writes on its way: a try with nothing else did not come to its end."""
 
@@ -191,7 +192,8 @@ def _end(run: _Run) -> tuple[str, str]:
     ):
         return "FAIL", str(last.payload.get("reason") or last.kind)
     if all(record.kind in UNFINISHED for record in run.records):
-        return "ABORT", "the try left no result"
+        told = next((r.payload for r in reversed(run.records) if r.kind == "evaluation.failed"), None)
+        return ("FAIL", str(told.get("detail"))) if told else ("ABORT", "the try left no result")
     return "COMPLETE", ""
 
 

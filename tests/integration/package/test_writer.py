@@ -21,6 +21,7 @@ from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.migrate import migrate
 from pretrain_archive.ledger.port import Ledger
+from pretrain_archive.package.evidence import Part
 from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.storage.files import FileStore
 
@@ -279,3 +280,58 @@ def test_run_without_records_is_refused(tmp_path: Path) -> None:
             folder=tmp_path / "package",
             writer=Writer(actor=ACTOR, origin=ORIGIN, verifier_key=ledger.verifier_key()),
         )
+
+
+@pytest.mark.parametrize("record", ["first", "none"])
+def test_a_digest_that_a_file_only_claims_is_found(tmp_path: Path, record: str) -> None:
+    """A file that says which record names its digest is compared with that record, which has to be there."""
+    ledger, store = memory_ledger(), FileStore(tmp_path / "store")
+    run_uid = seed_run(ledger, store, tmp_path)
+    view = view_of(ledger, run_uid)
+    name = view.records[0].record_id if record == "first" else "rec_nowhere"
+    claim = Part(path="evidence/claimed.json", data=b"{}", record=name, field="conf_digest")
+
+    with pytest.raises(PackageError, match=r"does not verify: evidence/claimed\.json"):
+        write_package(
+            ledger, store, view, folder=tmp_path / "package", extra=[claim],
+            writer=Writer(actor=ACTOR, origin=ORIGIN, verifier_key=ledger.verifier_key()),
+        )  # fmt: skip
+
+
+@pytest.mark.case("A05")
+def test_a_package_that_stands_is_found_by_another_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A close that is cleared after an upgrade finds what was signed, though the page would be made otherwise now."""
+    built = build(tmp_path)
+    before, records = content(built.folder), len(list(built.ledger.records()))
+    monkeypatch.setattr("pretrain_archive.package.content.render_index", lambda *_, **__: b"<html>new</html>")
+    writer = Writer(
+        actor=ACTOR, origin=replace(ORIGIN, try_number=2), verifier_key=built.key.read_text().strip()
+    )
+
+    again = write_package(
+        built.ledger, built.store, view_of(built.ledger, built.run_uid), folder=built.folder, writer=writer,
+        closing=closing(built.run_uid),
+    )  # fmt: skip
+
+    assert built.written == again
+    assert before == content(built.folder)
+    assert records == len(list(built.ledger.records()))
+
+
+def test_a_long_close_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records read, files made and scanned, files written, check: lines for the task's log."""
+    monkeypatch.setattr("pretrain_archive.package.assembly.SAY_EVERY", -1.0)
+    ledger, store = memory_ledger(), FileStore(tmp_path / "store")
+    run_uid = seed_run(ledger, store, tmp_path)
+    said: list[str] = []
+    writer = Writer(actor=ACTOR, origin=ORIGIN, verifier_key=ledger.verifier_key(), say=said.append)
+    written = write_package(
+        ledger, store, view_of(ledger, run_uid), folder=tmp_path / "package", writer=writer
+    )
+
+    assert f"{written.files} files are made and hold no secret that a scan finds" in said
+    total = written.files + 4
+    assert f"{total} of {total} files of the package written" in said
+    assert said[-1].startswith(f"{total} files are on the disk")

@@ -229,3 +229,25 @@ def test_airflow_tells_of_tries_that_left_nothing_here(closed: RunView) -> None:
 def test_run_that_was_never_opened_has_no_lineage() -> None:
     """Nothing is known of it."""
     assert b"" == lineage_lines(RunView.of("run_x", []))
+
+
+def test_an_evaluation_that_gave_no_numbers_failed(closed: RunView) -> None:
+    """Its try says why; a later try that measured is another lineage run."""
+    report = next(record for record in closed.records if record.kind == "evaluation.reported")
+    failed = replace(
+        report, kind="evaluation.failed", payload={"detail": "exit code 3"}, edges=(), record_id="rec_f"
+    )
+    records: list[Record] = []
+    for record in closed.records:
+        if record.record_id == report.record_id:
+            records.append(failed)
+        records.append(with_try(record, 2) if record.origin.task_id == "evaluate" else record)
+    records = [replace(record, position=n, sequence=n) for n, record in enumerate(records)]
+    events = [
+        e
+        for e in of_task(lineage_events(RunView.of(closed.run_uid, records)), "evaluate")
+        if e["eventType"] in ENDS
+    ]
+
+    assert ["FAIL", "COMPLETE"] == [event["eventType"] for event in events]
+    assert "exit code 3" == events[0]["run"]["facets"]["errorMessage"]["message"]
