@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from pretrain_archive.artifacts.signing import read_public_key
 from pretrain_archive.cli import run_command
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, RefusedError
+from pretrain_archive.ledger.sql import SqlLedger
 from pretrain_archive.services import closing
 from pretrain_archive.services.release_reading import Verified, find_release, verify_release
 from pretrain_archive.services.releasing import Releasing
@@ -39,6 +41,7 @@ class Walk:
     refused: str
     stale: str
     closed: closing.Closed
+    beside: closing.Closed
 
     def close(self, *, try_number: int, key: Path | None = None) -> closing.Closed:
         """Close again."""
@@ -59,7 +62,9 @@ class Walk:
         return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def close(line: Line, key: Path | None, *, try_number: int = 1) -> closing.Closed:
+def close(
+    line: Line, key: Path | None, *, try_number: int = 1, ledger: SqlLedger | None = None
+) -> closing.Closed:
     """Close with a key and a registry that is down."""
     registry = MlflowRegistry(f"http://127.0.0.1:{free_port()}", timeout=5)
     shelf = closing.Shelf(
@@ -67,7 +72,7 @@ def close(line: Line, key: Path | None, *, try_number: int = 1) -> closing.Close
         policies=lambda _: line.policy, releasing=Releasing(signing_key=key, registry=registry),
     )  # fmt: skip
     caller = line.caller("archive_close", try_number=try_number)
-    return closing.close_archive(line.ledger, line.store, caller, line.run_uid, shelf)
+    return closing.close_archive(ledger or line.ledger, line.store, caller, line.run_uid, shelf)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +104,28 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     with pytest.raises(RefusedError) as stale:
         close(line, key)
     line.sign("close")
-    return Walk(line, key, refused, f"{stale.value} {stale.value.reasons}", close(line, key))
+    return Walk(line, key, refused, f"{stale.value} {stale.value.reasons}", *both(line, key))
+
+
+def both(line: Line, key: Path) -> list[closing.Closed]:
+    """Two closes at the same moment, each with a connection of its own to the ledger."""
+    start, done, faults = threading.Barrier(2), [], []
+
+    def work(try_number: int) -> None:
+        own = line.open_ledger()
+        start.wait()
+        try:
+            done.append(close(line, key, try_number=try_number, ledger=own))
+        except Exception as error:  # noqa: BLE001 - every fault of a thread is the test's
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == faults
+    return done
 
 
 @pytest.mark.requirement("R113", "R114")
@@ -123,6 +149,17 @@ def test_the_release_carries_its_serving_checks(walk):
     assert ("measured", "declared") == (checks["latency"].how, checks["monitoring"].how)
     assert b"p95 170 ms" in to_path(checks["latency"].evidence_uri).read_bytes()
     assert walk.closed.release.account.dependencies.packages["pydantic"]
+
+
+@pytest.mark.case("A05")
+def test_two_closes_at_the_same_moment_hand_over_the_same(walk):
+    """One release, one signature, one package, whoever was first."""
+    view = walk.line.view()
+
+    assert (walk.closed.release, walk.closed.package) == (walk.beside.release, walk.beside.package)
+    assert (1, 1, 1) == tuple(
+        len(list(view.all(kind))) for kind in (kinds.ReleaseMade, kinds.ReleaseSigned, kinds.RunClosed)
+    )
 
 
 @pytest.mark.case("A05")
@@ -161,7 +198,7 @@ def test_a_retried_close_changes_nothing(walk, tmp_path, other):
     """The same bytes, one release, one signature; a key that was exchanged since signs nothing again."""
     before = walk.files()
     key = model_key(tmp_path / "other.key") if other else None
-    again = walk.close(try_number=2 + other, key=key)
+    again = walk.close(try_number=4 + other, key=key)
     view = walk.line.view()
 
     assert walk.closed.release == again.release
