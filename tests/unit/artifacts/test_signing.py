@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import socket
@@ -9,6 +10,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from model_signing import verifying
 from tests.support.released import model_key
 
@@ -102,6 +105,23 @@ def test_a_hostile_bundle_is_refused_with_a_reason(model, key, bundle):
     public = read_public_key(key.with_suffix(".pub"))
 
     assert signature_fault(bundle, files, name="m", public_key=public)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(at=st.integers(min_value=0), bit=st.integers(0, 7))
+def test_no_bit_of_a_bundle_can_be_turned_unseen(model, key, at, bit):
+    """Wherever it is: no longer a signature, or the very same statement and signature in another spelling."""
+    _, files = model
+    made = sign_files(files, name="m", key=key)
+    place = at % len(made.bundle)
+    broken = bytearray(made.bundle)
+    broken[place] ^= 1 << bit
+    fault = signature_fault(bytes(broken), files, name="m", public_key=made.public_key)
+
+    if not fault:
+        old, new = (json.loads(data)["dsseEnvelope"] for data in (made.bundle, bytes(broken)))
+        assert base64.b64decode(old["payload"]) == base64.b64decode(new["payload"])
+        assert base64.b64decode(old["signatures"][0]["sig"]) == base64.b64decode(new["signatures"][0]["sig"])
 
 
 def test_a_changed_envelope_is_refused(model, key):
