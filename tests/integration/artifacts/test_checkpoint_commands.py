@@ -134,6 +134,7 @@ def test_inspect_says_what_would_be_refused(ask, tmp_path):
     assert 1 == ask("inspect", str(tmp_path / "nowhere"))[0]
 
 
+@pytest.mark.case("C05")
 def test_register_takes_what_a_pointer_names(trained, ask, tmp_path):
     """A checkpoint from elsewhere, of a step that its name states; the pointer's name is not recorded."""
     write_checkpoint(tmp_path, 60, state={"step": 60, "tokens": 600})

