@@ -92,10 +92,10 @@ def read_records(
         f"SELECT position, stored, leaf, {order} FROM pretrain_archive_record "  # noqa: S608 - only marks are inserted
         f"WHERE {' AND '.join(where)} ORDER BY {order} LIMIT ?"
     )
-    left, at = limit, -1
+    left, at, since = limit, -1, after
     while left is None or left > 0:
         size = PAGE if left is None else min(PAGE, left)
-        rows = _rows(database, sql, [after, *fixed, *([at] if single else ()), size])
+        rows = _rows(database, sql, [since, *fixed, at, size] if single else [after, *fixed, size])
         for position, stored, leaf, _ in rows:
             record = checked_record(int(position), stored, leaf)
             if (streams and record.stream not in streams) or (kinds and record.kind not in kinds):
