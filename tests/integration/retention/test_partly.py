@@ -20,6 +20,7 @@ from pretrain_archive.artifacts.verification import verify_checkpoint
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.retention.deletion import Deletion
+from pretrain_archive.retention.files import Removed
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.objects import StoreFiles
 from pretrain_archive.storage.bulk import versions_of
@@ -196,6 +197,8 @@ def test_only_the_optimizer_goes_and_the_rest_still_verifies(ledger, tmp_path):
     everything = ruled(TEXT, rule("all", ["checkpoint"], more="younger_than_days = 0"))
     carry_out(ledger, everything, plan_over(ledger, everything, []), [])
     assert not (run.folder / "step_00000100").exists()
+    sizes = [r.payload["size"] for r in ledger.records(kinds=["tombstone.written"])]
+    assert sum(file.size for file in fact.files) == sum(sizes)
     assert [["optimizer"], []] == [
         list(r.payload["parts"]) for r in ledger.records(kinds=["tombstone.written"])
     ]
@@ -238,3 +241,25 @@ def test_hard_links_and_holes_are_counted_by_what_they_release(ledger, tmp_path)
     assert by_step[300] <= 4096
     assert abs(held - sum(released.values())) < 5 * 4096
     assert FolderFiles().handles(items[0]["location"])
+
+
+@pytest.mark.requirement("R149")
+def test_a_place_that_only_says_that_it_removed_gets_no_tombstone(ledger, tmp_path):
+    """Absence is looked at again by whoever writes the tombstone."""
+
+    class Liar(FolderFiles):
+        """Removes nothing."""
+
+        def remove(self, target, *, plan_digest):  # noqa: ARG002 - the port's form
+            return Removed(bytes_released=1, already_missing=False)
+
+    run = Run(ledger, FileStore(tmp_path / "store"), tmp_path / "c").open()
+    for step in (100, 200):
+        run.checkpoint(step)
+    run.close()
+    items = [item for item in plan_over(ledger, policies(), []) if item["action"] == "delete"]
+
+    applied = carry_out(ledger, policies(), items, [], places=(Liar(),))
+
+    assert [("failed", "absence not verified: present")] == [(r.outcome, r.reason) for r in applied.results]
+    assert {} == stones(ledger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -130,9 +131,9 @@ def test_cost_is_bytes_by_the_policys_price(run):
 
 @pytest.fixture
 def long_plan(run, monkeypatch):
-    """A plan of three items where two fit into a record, two to a page."""
+    """A plan of three items where two fit into a record, one to a page."""
     monkeypatch.setattr(planning, "MOST_INLINE", 2)
-    monkeypatch.setattr(pages, "PAGE", 2)
+    monkeypatch.setattr(pages, "PAGE", 1)
     return plan(run, store=run.store)
 
 
@@ -154,9 +155,10 @@ def test_a_long_plan_is_in_pages_and_carried_out_from_them(run, long_plan, monke
 
 def test_pages_that_were_changed_or_lost_delete_nothing(run, long_plan):
     """Other bytes under a page's name, no page, no store: refused before anything goes."""
-    [*paths] = sorted((run.folder.parent / "store" / "retention" / "plans").glob("*.json"))
-    index = next(path for path in paths if path.stem == long_plan.plan_digest[7:])
-    page = next(path for path in reversed(paths) if path != index and b'"delete"' in path.read_bytes())
+    folder = run.folder.parent / "store" / "retention" / "plans"
+    index = json.loads((folder / f"{long_plan.plan_digest[7:]}.json").read_bytes())
+    last = [entry["digest"] for entry in index["pages"] if entry["going"]][-1]
+    page = folder / f"{last[7:]}.json"
     whole = page.read_bytes()
     page.chmod(0o644)
     page.write_bytes(whole.replace(b'"delete"', b'"keep"  '))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.artifact_files import write_checkpoint
 from tests.support.artifact_run import ACTOR, POLICY, Run
-from tests.support.deleting import Free, carry_out, plan_over, rule, ruled, stones
+from tests.support.deleting import Free, Stepping, carry_out, plan_over, rule, ruled, stones
 
 from pretrain_archive.data.snapshots import create_snapshot, versions
 from pretrain_archive.domain import kinds
@@ -214,3 +214,33 @@ def test_an_expired_snapshot_goes_and_shared_content_stays(ledger, data):
     assert "tombstone" in {node.type for node in trace.nodes}
     with references(data) as counted:
         assert ["corpus@3"] == list(counted.versions)
+
+
+@pytest.mark.requirement("R155")
+def test_content_that_a_version_names_meanwhile_is_spared(ledger, data, tmp_path):
+    """A snapshot is made of the same content while the version that held it goes: the content stays, uncounted."""
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / "own").write_bytes(bytes([1]) * 10_000)
+
+    def meanwhile(step: str) -> None:
+        if step == "delete many done" and not versions(data, "other"):
+            create_snapshot(
+                data, ledger, name="other", source_root=again, mode="copy", actor=ACTOR, origin=Run.origin()
+            )
+
+    finder = Snapshots(store=Stepping(data, meanwhile))
+    item = next(i for i in plan_over(ledger, EVERYTHING, [finder]) if i["id"] == "snapshot:corpus@1")
+    approval = kinds.RetentionApproved(
+        plan_digest="sha256:" + "e" * 64, approved_by="bob", person=True, reason="old"
+    )
+
+    applied = Deletion(
+        ledger=ledger, judge=Free(), places=(), approval=approval, actor=ACTOR, origin=Run.origin(),
+        undertakers=[finder],
+    ).run([{**item, "action": "delete"}])  # fmt: skip
+
+    assert {"deleted": 1} == applied.outcomes(), applied
+    assert [9000, 10_000, 10_000, 10_000] == blobs(data)
+    assert item["bytes"] - 10_000 == applied.bytes_released
+    assert not any(entry.key.startswith("retention/") for entry in data.list(""))
