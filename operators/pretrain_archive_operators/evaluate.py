@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from pretrain_archive_operators.base import ArchiveOperator
@@ -10,6 +11,14 @@ if TYPE_CHECKING:
     import subprocess
 
     from pretrain_archive.services.caller import Caller
+
+
+def brief(text: str, most: int = 70) -> str:
+    """The beginning of a text that is at most ``most`` bytes of JSON, whatever characters it is made of."""
+    shown = text[:most]
+    while len(json.dumps(shown)) > most + 2:
+        shown = shown[: len(shown) * 3 // 4]
+    return shown
 
 
 class EvaluateOperator(ArchiveOperator):
@@ -52,18 +61,18 @@ class EvaluateOperator(ArchiveOperator):
             "checkpoint_id": done.report.checkpoint_id,
             "evaluation_id": done.report.evaluation_id,
             "passed": done.report.passed,
-            "flags": [flag[:200] for flag in done.report.flags[:10]],
+            "flags": [brief(flag, 120) for flag in done.report.flags[:10]],
             "metrics": [
-                {"name": m.name[:80], "value": m.value, "not_finite": m.not_finite}
-                for m in done.report.metrics[:20]
+                {"name": brief(m.name), "value": m.value, "not_finite": m.not_finite}
+                for m in done.report.metrics[:15]
             ],
             "compared": [
-                {"metric": one["metric"][:80], "baseline": one["baseline"][:80], "told": one["told"]}
-                for one in done.report.comparisons[:10]
+                {"metric": brief(one["metric"]), "baseline": brief(one["baseline"]), "told": one["told"]}
+                for one in done.report.comparisons[:8]
             ],
             "further": [
                 {"program": one.program, "evaluation_id": one.evaluation_id, "passed": one.passed}
-                for one in done.further[:10]
+                for one in done.further[:5]
             ],
             "candidate_id": done.candidate.candidate_id if done.candidate else None,
         }

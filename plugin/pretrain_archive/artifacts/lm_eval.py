@@ -26,6 +26,10 @@ BESIDE = frozenset({"alias", "name", "sample_len", "sample_count"})
 PARTS = ("configs", "versions", "n-shot", "n-samples", "higher_is_better")
 STDERR = "_stderr"
 NOT_MEASURED = "N/A"
+UNLIKE = frozenset({"metadata", "dataset_kwargs"})
+"""Of a task's configuration: its metadata repeats the model's arguments, and data files have another path on another
+machine. Neither is how it is measured; what the data were is in the data set's digest."""
+
 MOST_DEEP = 8
 """Groups within groups that are followed."""
 
@@ -190,8 +194,7 @@ def _definition(document: Mapping[str, Any], tasks: list[str]) -> dict[str, Any]
 
 def _task_definition(document: Mapping[str, Any], task: str) -> dict[str, Any]:
     config = _part(document, "configs").get(task)
-    # A task's metadata repeats the arguments of the model: they are not how it is measured.
-    shown = {k: v for k, v in config.items() if k != "metadata"} if isinstance(config, dict) else None
+    shown = {k: v for k, v in config.items() if k not in UNLIKE} if isinstance(config, dict) else None
     return {
         "version": _part(document, "versions").get(task),
         "n_shot": _part(document, "n-shot").get(task),

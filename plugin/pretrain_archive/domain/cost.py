@@ -32,7 +32,8 @@ from pretrain_archive.domain.run_view import RunView
 COST_KINDS = (
     "run.opened", "configuration.declared", "launch.intended", "job.created", "job.removed", "wait.observed",
     "member.observed", "attempt.started", "attempt.ended", "metrics.recorded", "event.recorded", "stop.fired",
-    "checkpoint.registered", "snapshot.created", "evaluation.reported", "tombstone.written", "run.closed",
+    "checkpoint.registered", "snapshot.created", "evaluation.reported", "evaluation.failed",
+    "tombstone.written", "run.closed",
     "run.failed", "package.written",
 )  # fmt: skip
 """The kinds that an account reads."""
@@ -195,12 +196,14 @@ def _cut(holding: Holding, held: Sequence[Holding], tiling: Tiling, attempt: int
 
 def _evaluations(view: RunView) -> Iterable[Slice]:
     """What evaluation programs took after training, where they told; without accelerators the machine counts."""
-    for _, report in view.all(kinds.EvaluationReported):
-        if report.seconds is not None:
-            seen = report.devices or 0
+    made = [(fact.seconds, fact.devices, "program") for _, fact in view.all(kinds.EvaluationReported)]
+    made += [(fact.seconds, fact.devices, "failed") for _, fact in view.all(kinds.EvaluationFailed)]
+    for seconds, devices, detail in made:
+        if seconds is not None:
+            seen = devices or 0
             yield Slice(
                 attempt=0, worker=0, device="accelerator" if seen else "machine", bin="evaluation",
-                device_us=micros(report.seconds) * max(1, seen), detail="program",
+                device_us=micros(seconds) * max(1, seen), detail=detail,
             )  # fmt: skip
 
 

@@ -137,7 +137,7 @@ class _Bench:
         """Record the failure; a ledger or store that is gone must not hide it."""
         try:
             log = keep_log(self.store, self.view.run_uid, tried.started.try_id, scratch)
-            tried.failed(error, log=log, seconds=took(scratch)[0])
+            tried.failed(error, log=log, took=took(scratch))
         except ArchiveError as second:
             self.caller.say(f"the failed try could not be recorded: {second}")
 

@@ -50,7 +50,11 @@ class Try:
     attempt: int
 
     def failed(
-        self, error: ArchiveError, *, log: tuple[str | None, str | None], seconds: float | None
+        self,
+        error: ArchiveError,
+        *,
+        log: tuple[str | None, str | None],
+        took: tuple[float | None, int | None],
     ) -> None:
         """Record why this try gave no numbers."""
         cause, detail = cause_of(error)
@@ -61,7 +65,8 @@ class Try:
                 detail=detail,
                 exit_code=getattr(error, "exit_code_of_program", None),
                 flags=[error.flag] if isinstance(error, RepeatedMetricError) else [],
-                seconds=seconds,
+                seconds=took[0],
+                devices=took[1],
                 log_uri=log[0],
                 log_digest=log[1],
             )

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from tests.unit.domain.told_run import DIGEST, START, Told, at
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.cost import account
 from pretrain_archive.domain.definitions import compare_definitions, definition_of, named_differences
 from pretrain_archive.domain.evaluations import in_use, last_deciding, last_failure, leases, scope_text
 from pretrain_archive.domain.policy_evaluation import Evaluation, Suite
@@ -115,6 +116,15 @@ def test_a_failure_counts_until_its_program_measured() -> None:
     assert last_failure(view_of(failed("t1", "code"), report())) is not None
     assert last_failure(view_of(failed("t1"), report(imported=True))) is not None
     assert last_failure(view_of()) is None
+
+
+def test_a_failed_try_costs_what_it_took() -> None:
+    """Device time of an evaluation that gave no numbers is in the bin of evaluations."""
+    told = Told()
+    told.open()
+    told.add(failed("t1").model_copy(update={"seconds": 7.5, "devices": 2}), 30)
+
+    assert 15_000_000 == account(told.view).bins("accelerator")["evaluation"]
 
 
 @pytest.mark.requirement("R123")

@@ -63,6 +63,7 @@ class EvaluationFailed(Payload):
     exit_code: int | None = None
     flags: list[str] = []
     seconds: float | None = None
+    devices: int | None = None
     log_uri: str | None = None
     log_digest: Digest | None = None
 
