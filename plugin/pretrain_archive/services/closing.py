@@ -21,6 +21,7 @@ from pretrain_archive.domain.kinds import (
     GateDecision,
     LaunchIntended,
     PackageWritten,
+    ReleaseExported,
     ReleaseMade,
     RunClosed,
     TemporaryRemoved,
@@ -52,6 +53,14 @@ class Closed:
     outcome: str
     release: ReleaseMade | None
     registration: Registration | None = None
+
+    @property
+    def registered(self) -> str | None:
+        """The registry's version of the release, or that it is pending; None without a registry or a release."""
+        told = self.registration
+        if isinstance(told, ReleaseExported):
+            return f"{told.name} version {told.version} in {told.registry_url}"
+        return None if told is None else f"pending: {told.reason}"
 
 
 @dataclass(frozen=True, kw_only=True)

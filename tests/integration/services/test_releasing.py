@@ -169,6 +169,7 @@ def test_with_the_registry_down_the_package_is_complete(walk):
     done = walk.line.verify(walk.closed.folder)
 
     assert isinstance(walk.closed.registration, kinds.ReleaseExportPending)
+    assert "does not answer" in walk.closed.registered
     assert (0, "verified") == (done.returncode, json.loads(done.stdout)["verdict"])
 
 
