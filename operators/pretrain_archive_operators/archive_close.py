@@ -35,7 +35,7 @@ class ArchiveCloseOperator(ArchiveOperator):
         self.attach = attach
 
     def work(self, caller: Caller, run_uid: str) -> dict[str, Any]:
-        """Return ``package, digest, outcome, release, registration`` (the registry's version, or that it is pending)."""
+        """Return ``package, digest, outcome, release, registration`` (the registry's version, or what is pending)."""
         from pretrain_archive.services.closing import close_archive  # noqa: PLC0415 (heavy)
         from pretrain_archive.services.exploring import close_exploration, ends_unsigned, incomplete  # noqa: PLC0415
         from pretrain_archive.services.known_run import knowing_runs  # noqa: PLC0415
