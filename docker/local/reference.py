@@ -68,6 +68,7 @@ COMMANDS = (
     ("release", "check"),
     ("retention", "plan"),
     ("retention", "apply"),
+    ("retention", "reconcile"),
     ("drill", "run"),
     ("platform", "change", "propose"),
     ("platform", "change", "verify"),
