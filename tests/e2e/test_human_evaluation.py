@@ -79,7 +79,9 @@ def test_two_persons_read_the_outputs(house: House, judged: str) -> None:
     items = {
         item.id: item.verdict for item in house.gate(judged, "close").dossier.items if "human" in item.id
     }
-    assert {"close.human_evaluation": Verdict.VERIFIED, "close.human_caveats": Verdict.VERIFIED} == items
+    # The policy sets no limit for the scores: that has to be acknowledged.
+    assert {"close.human_evaluation": Verdict.VERIFIED, "close.human_caveats": Verdict.CHANGED} == items
+    assert ["no_threshold"] == [flag.partition(":")[0] for flag in report.flags]
     assert "register" in close.params["outcome"]["schema"]["enum"]
 
 
@@ -89,6 +91,8 @@ def test_released_with_its_scores_and_retired(house: House, judged: str) -> None
     house.pass_gate(judged, "close")
     assert "success" == house.air.wait_run(DAG, judged)
 
+    [signed] = [d for d in house.all(judged, kinds.GateDecision) if d.gate == "close"]
+    assert "close.human_caveats" in signed.acknowledged
     [package] = house.all(judged, kinds.PackageWritten)
     folder = Path(package.location.removeprefix("file://"))
     assert house.command("package", "verify", str(folder)).returncode in {0, 3}
