@@ -12,7 +12,7 @@ from typing import Any
 from pretrain_archive.retention import running
 from pretrain_archive.retention.naming import NamedByRuns, mentions
 from pretrain_archive.retention.running import RunNow
-from pretrain_archive.retention.subjects import Subject
+from pretrain_archive.retention.subjects import Subject, filled_subject
 
 KINDS = (
     *running.KINDS, "checkpoint.registered", "checkpoint.classified", "evaluation.started", "evaluation.failed",
@@ -173,7 +173,7 @@ class Facts:
             self._asked[uid] = frozenset(mentions(payload))
         elif kind == "gate.decision":
             asked = self._asked.pop(uid, frozenset())
-            if _registers(payload):
+            if running.registers(payload):
                 self.approved.update((name, run.decisions[-1][0]) for name in asked)
                 self.special.update(f"checkpoint:{name}" for name in asked)
         elif kind == "gate.expired":
@@ -190,19 +190,23 @@ class Facts:
         parts = payload.get("components") or _NOTHING
         if parts:
             parts = self._parts.setdefault(tuple(parts.items()), parts)
-        same = self._same.setdefault  # a million equal names and sizes need not be a million values
-        names = payload["artifact_class"], payload["purpose"], payload["responsible"]
-        artifact_class, purpose, responsible = [same(name, name) for name in names]
+        # A million equal names and sizes need not be a million values.
+        same: Callable[[Any, Any], Any] = self._same.setdefault
+        artifact_class, purpose = payload["artifact_class"], payload["purpose"]
+        artifact_class, purpose = same(artifact_class, artifact_class), same(purpose, purpose)
+        responsible = same(payload["responsible"], payload["responsible"])
         size, step = sum([file["size"] for file in payload["files"]]), payload["step"]
-        self.checkpoints[ref] = Subject(
-            ref=ref, artifact_class=artifact_class, purpose=purpose, project=run.project if run else "",
-            run_uid=run.uid if run else body["stream"], position=position, responsible=responsible,
-            step=same(step, step), attempt=payload["attempt"],
-            registered_at=first.registered_at if first else body["recorded_at"],
-            size=same(size, size), parts=parts,
-            location=payload["location"], digest=payload["digest"],
-            metrics=first.metrics if first else _NOTHING, metrics_of=first.metrics_of if first else "",
+        found = filled_subject(
+            ref, artifact_class, purpose, run.project if run else "", run.uid if run else body["stream"],
+            same(step, step), payload["attempt"], body["recorded_at"], same(size, size), parts, payload["location"],
+            payload["digest"], responsible, position,
         )  # fmt: skip
+        if first is not None:  # registered again: what was said of it since it was first known still holds
+            found = replace(
+                found, registered_at=first.registered_at, last_used_at=first.last_used_at, metrics=first.metrics,
+                metrics_of=first.metrics_of, gone_parts=first.gone_parts,
+            )  # fmt: skip
+        self.checkpoints[ref] = found
         self.at_location[payload["location"]] = ref
 
     def _change(self, checkpoint_id: str, **changes: Any) -> None:
@@ -291,11 +295,3 @@ class Facts:
         del position, body
         for holds in self.held.values():
             holds.pop(payload["hold_id"], None)
-
-
-def _registers(payload: Body) -> bool:
-    return (
-        payload["gate"] == "close"
-        and payload["decision"] == "approve"
-        and payload.get("outcome") == "register"
-    )

@@ -117,12 +117,33 @@ class _Judged:
                 refs = None if whole else frozenset(subject.ref for subject in about)
                 answers = kept_by(rule, about, now) if rule.action != "keep" else {}
                 self.rules.append((rule, refs, answers, lets_go(rule)))
+        self.only = self._only_rule()
+
+    def _only_rule(self) -> tuple[RetentionRule, Answers, str] | None:
+        """The rule that is about every subject of the run, if there is no other and it deletes."""
+        if len(self.rules) != 1 or self.holds:
+            return None
+        rule, refs, answers, words = self.rules[0]
+        return (rule, answers, words) if refs is None and rule.action == "delete" else None
 
     def decide(self, subject: Subject, unclear: Kept | None) -> Decision:
         """The answer for one subject."""
+        if self.only is not None and unclear is None and _is_plain(subject):
+            rule, answers, words = self.only
+            if subject.ref not in answers:  # the same as below, for the many of which there is nothing to say
+                return _let_go(subject, (), rule, self._reason(subject, rule, words))
         if subject.gaps:
             return _answer(subject, "blocked", "; ".join(subject.gaps), "missing evidence", "evidence")
-        kept = [*_needed(subject, self.holds), *([unclear] if unclear else [])]
+        told, going = self._ask(subject)
+        kept = [*_needed(subject, self.holds), *([unclear] if unclear else []), *told]
+        if going is None or any(entry.code in _NEEDED for entry in kept):
+            reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
+            return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
+        return _let_go(subject, kept, going[0], self._reason(subject, *going))
+
+    def _ask(self, subject: Subject) -> tuple[list[Kept], tuple[RetentionRule, str] | None]:
+        """What the rules keep it for, and the strongest rule that lets it go with its words."""
+        kept: list[Kept] = []
         asked: set[str] = set()
         going: tuple[RetentionRule, str] | None = None
         for rule, refs, answers, words in self.rules:
@@ -132,22 +153,17 @@ class _Judged:
                 kept.append(
                     Kept(reason=f"rule {rule.name!r} keeps it", by=f"policy: {rule.name}", code="rule")
                 )
-                going = None
-                break
+                return kept, None
             asked.add(rule.action)
             conditions = answers.get(subject.ref)
             if conditions:
                 kept.extend(conditions if going is None else ())
             elif going is None or rule.action == "delete":
                 going = (rule, words)
-        if not asked and going is None and not any(entry.code == "rule" for entry in kept):
-            kept.append(
-                Kept(reason=f"no rule is about class {subject.artifact_class}", by="policy", code="no_rule")
-            )
-        if going is None or any(entry.code in _NEEDED for entry in kept):
-            reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
-            return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
-        return _let_go(subject, kept, going[0], self._reason(subject, *going))
+        if not asked:
+            reason = f"no rule is about class {subject.artifact_class}"
+            kept.append(Kept(reason=reason, by="policy", code="no_rule"))
+        return kept, going
 
     def _reason(self, subject: Subject, rule: RetentionRule, words: str) -> str:
         """One text for all that go alike: a plan has many."""
@@ -157,6 +173,11 @@ class _Judged:
             state = "" if subject.run_state == "none" else f"{subject.run_state} run; "
             self.words[key] = f"{state}{subject.artifact_class}: {words}{gone}"
         return self.words[key]
+
+
+def _is_plain(subject: Subject) -> bool:
+    """Whether nothing is known of a subject that could keep or block it, whatever the rules say."""
+    return subject.run_state == "closed" and not subject.live and not subject.gaps and not subject.replaced_by
 
 
 def _let_go(subject: Subject, kept: Sequence[Kept], rule: RetentionRule, reason: str) -> Decision:

@@ -73,6 +73,15 @@ class RunNow:
             self.attempts.discard(int(payload["attempt"]))
 
 
+def registers(payload: Mapping[str, Any]) -> bool:
+    """Whether a gate's decision lets a candidate be registered."""
+    return (
+        payload["gate"] == "close"
+        and payload["decision"] == "approve"
+        and payload.get("outcome") == "register"
+    )
+
+
 def _job(payload: Mapping[str, Any]) -> str:
     return f"{payload.get('namespace', '')}/{payload.get('name', '')}"
 

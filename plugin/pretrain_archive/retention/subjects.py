@@ -7,8 +7,8 @@ finds subjects of other kinds than checkpoints is a :class:`SubjectSource`; it n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from pretrain_archive.retention.world import World
@@ -82,6 +82,39 @@ class Subject:
     def order(self) -> tuple[int, int]:
         """Place in the run: attempt, then step, as numbers."""
         return (self.attempt, self.step)
+
+
+class _Filling:
+    """The same slots without the guard: see :func:`filled_subject`."""
+
+    __slots__ = tuple(f.name for f in fields(Subject))
+
+
+_NO_METRICS: Mapping[str, float] = {}
+
+
+def filled_subject(  # noqa: PLR0917 - the fields of a record, in their order
+    ref: str, artifact_class: str, purpose: str, project: str, run_uid: str, step: int, attempt: int,
+    registered_at: str, size: int, parts: Mapping[str, int], location: str, digest: str, responsible: str,
+    position: int,
+) -> Subject:  # fmt: skip
+    """A checkpoint as its registration tells it, of a closed run.
+
+    A frozen dataclass stores each field through ``object.__setattr__``: that takes twenty times as long as a slot and
+    a million subjects four seconds. Here the slots are filled in a class of the same layout, which then becomes this
+    one. A test holds it against the constructor.
+    """
+    made: Any = _Filling()
+    made.ref, made.kind, made.artifact_class, made.purpose = ref, "checkpoint", artifact_class, purpose
+    made.project, made.run_uid, made.step, made.attempt = project, run_uid, step, attempt
+    made.registered_at, made.last_used_at, made.size, made.parts = registered_at, "", size, parts
+    made.location, made.digest, made.metrics, made.metrics_of = location, digest, _NO_METRICS, ""
+    made.responsible, made.run_state, made.group = responsible, "closed", ""
+    made.live = made.gaps = made.gone_parts = ()
+    made.replaced_by, made.missing, made.partial, made.position = "", False, False, position
+    made.__class__ = Subject
+    found: Subject = made
+    return found
 
 
 class SubjectSource(Protocol):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from tests.unit.retention.subjects import RUN, ago, going, items, policy_with, subject
 
 from pretrain_archive.domain.errors import PolicyError
 from pretrain_archive.retention.plan import decide
-from pretrain_archive.retention.subjects import Kept
+from pretrain_archive.retention.subjects import Kept, Subject, filled_subject
 
 STEPS = [subject(step) for step in range(100, 700, 100)]
 
@@ -192,6 +194,20 @@ def test_a_rule_that_says_nothing_clear_is_refused(rule, words):
     """The policy names the field; nothing is guessed."""
     with pytest.raises(PolicyError, match=words):
         policy_with(rule)
+
+
+def test_a_filled_subject_is_a_subject():
+    """Field by field what the constructor makes, of the same class, and as frozen."""
+    known = subject(100, parts={"weights": 1}, position=7, purpose="p")
+    made = filled_subject(
+        known.ref, "recovery", "p", "demo", RUN, 100, 1, known.registered_at, 100, {"weights": 1}, known.location,
+        known.digest, "alice", 7,
+    )  # fmt: skip
+
+    assert (Subject, known) == (type(made), made)
+    assert dataclasses.replace(known, step=1) == dataclasses.replace(made, step=1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.step = 2
 
 
 @pytest.mark.requirement("R148")
