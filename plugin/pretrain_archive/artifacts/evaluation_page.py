@@ -172,6 +172,10 @@ def _not_finite(metric: Mapping[str, Any]) -> str:
 
 
 def _interval(metric: Mapping[str, Any]) -> str:
+    if metric["value"] is None:
+        return "–"
+    if metric["samples"] is not None and metric["low"] is None:
+        return f'<span class="maybe">{both("no interval: no standard error", "无区间：无标准误")}</span>'
     if metric["low"] is None or metric["high"] is None:
         return f'<span class="maybe">{both("no interval: no counts", "无区间：无计数")}</span>'
     how = both(*HOW.get(metric["interval"], ("", "")))

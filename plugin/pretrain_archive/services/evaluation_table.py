@@ -55,8 +55,10 @@ def value_text(metric: MetricResult) -> str:
 
 def interval_text(metric: MetricResult) -> str:
     """An interval with its source, or why there is none."""
+    if metric.value is None:
+        return "–"
     if metric.low is None or metric.high is None:
-        return "no interval: no counts"
+        return "no interval: no counts" if metric.samples is None else "no interval: no standard error"
     return f"{metric.low:.4g} to {metric.high:.4g} ({metric.interval or 'stated'})"
 
 

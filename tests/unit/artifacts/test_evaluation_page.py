@@ -34,7 +34,9 @@ def report(name: str = "acc", **changes: Any) -> dict[str, Any]:
         "source": {"attempt": 1, "step": 10, "snapshot": "s@1", "configuration_digest": "sha256:c"},
         "data_set": "held out", "data_set_digest": "sha256:d", "definition": {"window": 8}, "passed": False,
         "suites": [{"name": "own", "version": "1", "objective": "text", "digest": "sha256:e"}],
-        "metrics": [metric(name), metric("nan", None, not_finite="nan", low=None, high=None, interval="")],
+        "metrics": [metric(name), metric("x", samples=None, low=None, high=None, interval=""),
+                    metric("y", low=None, high=None, interval=""),
+                    metric("nan", None, not_finite="nan", low=None, high=None, interval="")],
         "baselines": [
             {"name": "old", "kind": "previous version", "counted": True, "reason": "", "subject_digest": "sha256:f",
              "metrics": [metric(name, 0.4)]},
@@ -82,7 +84,7 @@ def test_every_part_of_the_report_is_on_the_page_in_both_languages() -> None:
 
     for text in (
         "Not passed", "未通过", "No samples", "无样本记录", "unheard_of", "NaN", "Wilson, from counts",
-        "无区间：无计数",
+        "无区间：无计数", "无区间：无标准误",
         "not told apart", "不能区分", "is the candidate itself", "own@1/f1", "one language", "已知局限", "sha256:c",
     ):  # fmt: skip
         assert text in page
