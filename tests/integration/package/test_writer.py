@@ -335,3 +335,23 @@ def test_a_long_close_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     total = written.files + 4
     assert f"{total} of {total} files of the package written" in said
     assert said[-1].startswith(f"{total} files are on the disk")
+
+
+@pytest.mark.parametrize("name", ["records/000003-split.created.json", "index.html", "added.txt"])
+def test_a_package_that_was_altered_where_it_stands_is_not_taken_for_the_signed_one(
+    tmp_path: Path, name: str
+) -> None:
+    """A close that is repeated says that something else is there; it neither believes nor replaces it."""
+    built = build(tmp_path)
+    (built.folder / name).write_bytes(b"{}")
+    writer = Writer(actor=ACTOR, origin=ORIGIN, verifier_key=built.key.read_text().strip())
+
+    with pytest.raises(PackageError, match="nothing was overwritten"):
+        write_package(
+            built.ledger,
+            built.store,
+            view_of(built.ledger, built.run_uid),
+            folder=built.folder,
+            writer=writer,
+        )
+    assert b"{}" == (built.folder / name).read_bytes()
