@@ -18,7 +18,7 @@ from pretrain_archive.web.texts import TEXTS
 
 ROOT = Path(__file__).parents[3]
 RANKING = re.compile(
-    r"\brank(?:s|ed|ing|ings)?\b|leader ?board|league|\bfastest\b|\bslowest\b"
+    r"\brank(?:ed|ing|ings)\b|leader ?board|league|\bfastest\b|\bslowest\b"
     r"|\bbest (?:hardware|accelerator|gpu|node)\b"
     r"|outperform|\bbenchmark score|排行|排名|榜单|最快|最慢|跑分",
     re.IGNORECASE,
