@@ -11,23 +11,21 @@ import csv
 import hashlib
 import io
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.domain import cost, kinds
 from pretrain_archive.domain.errors import StorageError
-from pretrain_archive.domain.kinds import track_of
-from pretrain_archive.domain.records import Record, Track
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.package.holdings import INVENTORY_FORMAT, artifacts, inventory
 from pretrain_archive.package.openlineage import lineage_lines
+from pretrain_archive.package.pinned import QUIET, Source, pinned_by
 from pretrain_archive.package.tries import attempts_of, tries_of
 from pretrain_archive.storage.port import ObjectStore
 
@@ -92,25 +90,13 @@ class Evidence:
     references: tuple[Reference, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Source:
-    """Bytes that a record names: where they are, under which digest, and the name of the copy."""
-
-    record: Record
-    field: str
-    digest: str
-    uri: str
-    name: str
-    access: str
-
-
 @dataclass(kw_only=True, slots=True)
 class _Collector:
     store: ObjectStore
     parts: list[Part] = field(default_factory=list)
     references: list[Reference] = field(default_factory=list)
 
-    def take(self, source: _Source) -> None:
+    def take(self, source: Source) -> None:
         """Copy small bytes that fit their digest; refer to the rest."""
         size, found, data = _read(self.store, source.uri)
         where = f"evidence/{source.name}"
@@ -148,61 +134,11 @@ class _Collector:
 def collect(store: ObjectStore, view: RunView) -> Evidence:
     """Gather evidence and references of a run; reads the store, writes nothing."""
     collector = _Collector(store=store)
-    for source in _sources(view):
+    for source in pinned_by(view):
         collector.take(source)
     collector.references += _checkpoints(view)
     collector.parts += _derived(view)
     return Evidence(parts=tuple(collector.parts), references=tuple(collector.references))
-
-
-NAMES = {
-    ("snapshot.created", "manifest"): "snapshot-manifest.json",
-    ("split.created", "split"): "split.json",
-    ("processing.applied", "dropped"): "dropped-documents.jsonl",
-    ("quality.reported", "report"): "quality-report.json",
-    ("quality.reported", "html"): "quality-report.html",
-    ("quality.reported", "validation"): "quality-validation.json",
-    ("evaluation.reported", "report"): "evaluation-report.json",
-    ("evaluation.reported", "page"): "evaluation-report.html",
-    ("evaluation.failed", "log"): "evaluation-try.log",
-    ("release.signed", "bundle"): "model-signature.json",
-    ("attempt.ended", "log"): "attempt-{attempt}.log",
-}
-"""What a copy is called; bytes of any other kind are called after their kind and field."""
-
-PLAIN_SUFFIX = re.compile(r"\.[a-z0-9]{1,8}")
-
-
-def _sources(view: RunView) -> Iterator[_Source]:
-    """Everything outside that a record pins: each field with a location beside a field with a digest."""
-    owner = (view.opened.people if view.opened else {}).get("data_owner") or "the data owner"
-    for record in view.records:
-        if record.kind in QUIET:
-            continue
-        for name, value in record.payload.items():
-            stem, digest = name.removesuffix("_uri"), record.payload.get(f"{name[:-4]}_digest")
-            if stem == name or not value or not isinstance(value, str) or not isinstance(digest, str):
-                continue
-            called = NAMES.get((record.kind, stem), _called(record.kind, stem, value))
-            yield _Source(
-                record=record, field=f"{stem}_digest", digest=digest, uri=value,
-                name=f"{record.sequence:06d}-{called.format(attempt=record.payload.get('attempt'))}",
-                access=_access(record.kind, stem, owner),
-            )  # fmt: skip
-
-
-def _called(kind: str, stem: str, uri: str) -> str:
-    """A plain name for bytes that have none in :data:`NAMES`."""
-    suffix = PLAIN_SUFFIX.fullmatch(Path(urlsplit(uri).path).suffix)
-    return f"{kind.replace('.', '-').replace('_', '-')}-{stem.replace('_', '-')}{suffix[0] if suffix else ''}"
-
-
-def _access(kind: str, stem: str, owner: str) -> str:
-    if stem == "log":
-        return "operators of the platform; may hold paths and host names"
-    if track_of(kind) is Track.DATA:
-        return f"readers of the object store; ask {owner}"
-    return "readers of the object store"
 
 
 def _checkpoints(view: RunView) -> Iterator[Reference]:
@@ -256,10 +192,6 @@ def _derived(view: RunView) -> Iterator[Part]:
 def pretty(value: Any) -> bytes:
     """JSON for people: indented, sorted, UTF-8, one newline at the end."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
-
-QUIET = {"metrics.recorded"}
-"""Kinds that are evidence but no event of their own."""
 
 
 def timeline(view: RunView) -> list[dict[str, Any]]:

@@ -20,8 +20,9 @@ from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import ALL_GATES, GATES, RunView
 from pretrain_archive.domain.verdicts import WORST_FIRST, Item, counts, worst_first
 from pretrain_archive.package import curve, lineage, words
-from pretrain_archive.package.evidence import QUIET, Reference
+from pretrain_archive.package.evidence import Reference
 from pretrain_archive.package.holdings import artifacts, inventory
+from pretrain_archive.package.pinned import QUIET
 from pretrain_archive.package.reasons import Reason, why, why_reference
 from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
 from pretrain_archive.package.words_items import chinese

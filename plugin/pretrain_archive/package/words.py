@@ -253,7 +253,6 @@ def _what(payload: Mapping[str, Any]) -> str:
     return f"{payload['ref']} ({parts})" if parts else str(payload["ref"])
 
 
-
 def event_text(record: Record) -> Pair:
     """What happened, in both languages; a kind of a later release shows its name."""
     make = EVENTS.get(record.kind)
