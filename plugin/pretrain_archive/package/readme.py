@@ -26,7 +26,9 @@ What lies here
 
     index.html              the page
     records/                every record of the run, the exact bytes that were signed
-    evidence/               reports, configuration, environment, timeline, metrics, logs
+    evidence/               reports, configuration, environment, timeline, metrics, logs; items.json with every verdict
+                            and reason, artifacts.json, attempts.json, inventory.json, lineage.jsonl (OpenLineage)
+    attachments/            files that people added, if any
     references.json         what is not copied: digest, location, who may look
     ro-crate-metadata.json  the same as linked data (RO-Crate 1.2)
     manifest.json           size and SHA-256 of every file; its digest is in the record package.written
