@@ -123,11 +123,13 @@ class MemoryLedger:
         for record in self.records(kinds=kinds, after=after):
             yield record.position, record.body()
 
-    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
+    def links(
+        self, object_type: str, *, subject_type: str = "", after: int = -1
+    ) -> Iterator[tuple[str, str, str]]:
         """The edges to things of a type."""
         for record in self.records(after=after):
             for edge in record.edges:
-                if edge.object.type == object_type:
+                if edge.object.type == object_type and subject_type in {"", edge.subject.type}:
                     yield str(edge.subject), str(edge.object), record.stream
 
     def runs(self, query: RunQuery) -> list[RunRow]:

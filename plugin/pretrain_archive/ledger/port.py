@@ -149,8 +149,13 @@ class Ledger(Protocol):
     def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Yield position and body (see ``Record.body``) of the records of ``kinds``, oldest first: for very many."""
 
-    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
-        """Yield subject, object and the record's stream of every edge to a thing of that type, in any order."""
+    def links(
+        self, object_type: str, *, subject_type: str = "", after: int = -1
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield subject, object and the record's stream of every edge to a thing of that type, in any order.
+
+        With ``subject_type`` only from things of that one.
+        """
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """Return a page of runs, newest first."""

@@ -70,25 +70,34 @@ _LINKS = (
 )
 
 
-def read_links(database: Database, *, object_type: str, after: int) -> Iterator[tuple[str, str, str]]:
+def read_links(
+    database: Database, object_type: str, subject_type: str = "", *, after: int
+) -> Iterator[tuple[str, str, str]]:
     """See ``Ledger.links``.
 
     All of them are read along the index on the object where texts sort by bytes (SQLite); what is new, and
     everything on a server with a collation of its own, in windows of positions.
     """
     if after < 0 and not database.postgres:
-        return _along_index(database, object_type)
-    return _in_windows(database, object_type, after)
+        return _along_index(database, object_type, _prefix(subject_type))
+    return _in_windows(database, f"{object_type}:", _prefix(subject_type), after)
 
 
-def _along_index(database: Database, object_type: str) -> Iterator[tuple[str, str, str]]:
+def _prefix(kind: str) -> str:
+    """How references of a type begin; empty for every type."""
+    return f"{kind}:" if kind else ""
+
+
+def _along_index(database: Database, object_type: str, subjects: str) -> Iterator[tuple[str, str, str]]:
     sql = (
         f"{_LINKS}(e.object, e.subject, e.position, e.ordinal) > (?, ?, ?, ?) AND e.object < ? "
-        "ORDER BY e.object, e.subject, e.position, e.ordinal LIMIT ?"
+        "AND substr(e.subject, 1, ?) = ? ORDER BY e.object, e.subject, e.position, e.ordinal LIMIT ?"
     )
     place: list[Any] = [f"{object_type}:", "", -1, -1]
     while True:
-        rows = _rows(database, sql, [*place, f"{object_type};", PAGE])  # ';' is the byte behind ':'
+        rows = _rows(
+            database, sql, [*place, f"{object_type};", len(subjects), subjects, PAGE]
+        )  # ';' is the byte behind ':'
         for object_, subject, _, _, stream in rows:
             yield from_column(subject), from_column(object_), from_column(stream)
         if len(rows) < PAGE:
@@ -96,14 +105,17 @@ def _along_index(database: Database, object_type: str) -> Iterator[tuple[str, st
         place = list(rows[-1][:4])
 
 
-def _in_windows(database: Database, object_type: str, after: int) -> Iterator[tuple[str, str, str]]:
-    sql = f"{_LINKS}e.position > ? AND e.position <= ? AND substr(e.object, 1, ?) = ? ORDER BY e.position"
+def _in_windows(
+    database: Database, objects: str, subjects: str, after: int
+) -> Iterator[tuple[str, str, str]]:
+    sql = (
+        f"{_LINKS}e.position > ? AND e.position <= ? AND substr(e.object, 1, ?) = ? AND substr(e.subject, 1, ?) = ? "
+        "ORDER BY e.position"
+    )
+    fixed = [len(objects), objects, len(subjects), subjects]
     [(newest,)] = _rows(database, "SELECT COALESCE(MAX(position), -1) FROM pretrain_archive_record", [])
-    first = f"{object_type}:"
     for start in range(after, int(newest), WINDOW):
-        for object_, subject, _, _, stream in _rows(
-            database, sql, [start, start + WINDOW, len(first), first]
-        ):
+        for object_, subject, _, _, stream in _rows(database, sql, [start, start + WINDOW, *fixed]):
             yield from_column(subject), from_column(object_), from_column(stream)
 
 

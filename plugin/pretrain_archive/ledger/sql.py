@@ -97,9 +97,11 @@ class SqlLedger:
         """See ``Ledger.bodies``. Read in pages: appending while iterating is allowed."""
         return projecting.read_bodies(self.database, kinds=kinds, after=after)
 
-    def links(self, object_type: str, *, after: int = -1) -> Iterator[tuple[str, str, str]]:
+    def links(
+        self, object_type: str, *, subject_type: str = "", after: int = -1
+    ) -> Iterator[tuple[str, str, str]]:
         """See ``Ledger.links``."""
-        return projecting.read_links(self.database, object_type=object_type, after=after)
+        return projecting.read_links(self.database, object_type, subject_type, after=after)
 
     def runs(self, query: RunQuery) -> list[RunRow]:
         """See ``Ledger.runs``."""

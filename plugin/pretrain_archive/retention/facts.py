@@ -43,6 +43,7 @@ class Facts:
         self.at_location: dict[str, str] = {}
         self.candidates: dict[str, Body] = {}
         self.of_checkpoint: dict[str, set[str]] = {}
+        self.of_run: dict[str, set[str]] = {}
         self.released: dict[str, str] = {}
         self.exported: dict[str, str] = {}
         self.measured: dict[str, str] = {}
@@ -157,8 +158,8 @@ class Facts:
 
     def choices_of(self, uid: str) -> str | None:
         """A kept candidate or a release of the run, or None."""
-        for candidate_id, fact in self.candidates.items():
-            if fact["run"] == uid and (fact["kept"] or candidate_id in self.released):
+        for candidate_id in self.of_run.get(uid, ()):
+            if self.candidates[candidate_id]["kept"] or candidate_id in self.released:
                 release = self.released.get(candidate_id)
                 return f"release:{release}" if release else f"candidate:{candidate_id}"
         return None
@@ -251,6 +252,7 @@ class Facts:
             "kept": bool(payload["kept"]), "run": body["stream"],
         }  # fmt: skip
         self.of_checkpoint.setdefault(payload["checkpoint_id"], set()).add(name)
+        self.of_run.setdefault(body["stream"], set()).add(name)
         self.special.add("checkpoint:" + payload["checkpoint_id"])
         measured = f"evaluation:{payload['evaluation_id']}"
         if payload["kept"]:

@@ -134,7 +134,7 @@ def _require_known(ledger: Ledger, policies: Policies, target: str) -> None:
     elif kind == "run":
         known = any(ledger.records(streams=[name], kinds=["run.opened"], limit=1))
     elif kind == "snapshot":
-        known = any(object_ == target for _, object_, _ in ledger.links("snapshot"))
+        known = any(object_ == target for _, object_, _ in ledger.links("snapshot", subject_type="run"))
     elif kind == "checkpoint":
         known = target in Liveness.read(ledger).facts.checkpoints
     else:

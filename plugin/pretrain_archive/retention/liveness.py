@@ -8,8 +8,9 @@ it, a close gate approved it, or a person holds it. All of that is read from the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 
 from pretrain_archive.domain.identity import format_time, utc_now
 from pretrain_archive.ledger.port import Ledger
@@ -40,6 +41,7 @@ class Liveness:
 
     def refresh(self) -> None:
         """Read what is new, again until nothing came in between: records and edges are of one moment."""
+        self.__dict__.pop("_users_of_snapshots", None)
         for _ in range(_READS):
             before = self.facts.position
             for position, body in self.ledger.bodies(kinds=KINDS, after=before):
@@ -52,6 +54,15 @@ class Liveness:
             if newest < 0 or self.facts.position == before:
                 return
 
+    @cached_property
+    def _users_of_snapshots(self) -> Mapping[str, Sequence[str]]:
+        """Runs that used each snapshot and snapshots that derive from it; its checkpoints may be millions."""
+        found: dict[str, list[str]] = {}
+        for kind in ("run", "snapshot"):
+            for subject, object_, _ in self.ledger.links("snapshot", subject_type=kind):
+                found.setdefault(object_, []).append(subject)
+        return found
+
     def keepers(self, ref: str, now: str = "") -> list[Kept]:
         """Every reason to keep a checkpoint at ``now`` (a record's time; empty is the present)."""
         return list(_keepers(self.facts, ref, now or utc_now()))
@@ -61,9 +72,8 @@ class Liveness:
         facts = self.facts
         found = [*_held(facts, (ref, f"run:{run_uid}", f"project:{_project(facts, run_uid)}"))]
         kind = ref.partition(":")[0]
-        for subject, object_, _ in self.ledger.links(kind) if kind == "snapshot" else ():
-            if object_ == ref:
-                found.extend(_needs_snapshot(facts, subject))
+        for subject in self._users_of_snapshots.get(ref, ()) if kind == "snapshot" else ():
+            found.extend(_needs_snapshot(facts, subject))
         return list(dict.fromkeys(found))
 
 

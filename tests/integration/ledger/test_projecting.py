@@ -54,6 +54,8 @@ def test_links_are_the_edges_to_a_type(place: Place) -> None:
             if e.object.type == "checkpoint"
         )
         assert expected == sorted(ledger.links("checkpoint", after=after))
+        of_runs = [link for link in expected if link[0].startswith("run:")]
+        assert of_runs == sorted(ledger.links("checkpoint", subject_type="run", after=after))
     assert [] == list(ledger.links("nothing"))
 
 
