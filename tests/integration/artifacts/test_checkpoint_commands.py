@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.cli import run_command
 from pretrain_archive.domain.kinds import CheckpointOverwritten, CheckpointRefused, CheckpointRegistered
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.services import checkpoints, progress
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +197,7 @@ def test_classify_is_late_and_keeps_bytes_and_id(trained, ask):
 
 
 @pytest.mark.case("C09")
-def test_a_second_attempt_in_the_same_folder_is_a_second_generation(tmp_path):
+def test_a_second_attempt_in_the_same_folder_is_a_second_generation(tmp_path, monkeypatch):
     """A program that dies and writes its steps again in place, without a word: the task finds both generations."""
     line = Line(folder=tmp_path)
     line.to_signed_launch(configuration={"steps": 20, "die_at": 15})
@@ -207,6 +209,7 @@ def test_a_second_attempt_in_the_same_folder_is_a_second_generation(tmp_path):
     shutil.rmtree(folder)
     write_checkpoint(folder.parent, 10, name=folder.name, state={"step": 10, "tokens": 100})
 
+    monkeypatch.setattr(checkpoints, "every", partial(progress.every, seconds=0))
     registered = line.register()
 
     view: RunView = line.view()
@@ -218,4 +221,10 @@ def test_a_second_attempt_in_the_same_folder_is_a_second_generation(tmp_path):
     assert [first.checkpoint_id] == [mark.checkpoint_id for mark in marks]
     assert generations[1].checkpoint_id == marks[0].replaced_by
     assert () == registered.refused
+    told = [
+        text
+        for text in line.said
+        if text.startswith("hashing the checkpoint of step 10: 4 of 4 files, 0.0 of ")
+    ]
+    assert told, line.said
     assert Path(folder).is_dir()

@@ -13,9 +13,9 @@ from tests.unit.artifacts.conftest import RUN
 from tests.unit.artifacts.test_registration import claim, refusals
 
 from pretrain_archive.artifacts import hashing, readers
-from pretrain_archive.artifacts.generations import overwritten
+from pretrain_archive.artifacts.generations import History, overwritten
 from pretrain_archive.artifacts.readers import FolderReader
-from pretrain_archive.artifacts.registration import current, register_checkpoint, registered
+from pretrain_archive.artifacts.registration import Reading, current, register_checkpoint, registered
 from pretrain_archive.artifacts.verification import search_verified
 from pretrain_archive.domain.errors import CheckpointError
 from pretrain_archive.domain.run_view import RunView
@@ -208,3 +208,26 @@ def test_bytes_are_on_the_disk_before_the_record(tmp_path, ledger, actor, origin
     register_checkpoint(ledger, folder, claim(), actor=actor, origin=origin)
 
     assert [*["sync"] * 4, "append"] == order
+
+
+def test_many_registrations_read_the_records_once(tmp_path, ledger, actor, origin, monkeypatch):
+    """With one history for all, each record of the run is read once; what another writer adds is seen."""
+    read = []
+    true_records = ledger.records
+
+    def counted(**kwargs):
+        for record in true_records(**kwargs):
+            read.append(record.position)
+            yield record
+
+    monkeypatch.setattr(ledger, "records", counted)
+    reading = Reading(history=History(ledger, RUN))
+    for step in range(1, 21):
+        content = step.to_bytes(16, "little")
+        folder = write_checkpoint(tmp_path, step, content=content)
+        register_checkpoint(ledger, folder, claim(step), actor=actor, origin=origin, reading=reading)
+
+    assert sorted(set(read)) == sorted(read)
+    other = write_checkpoint(tmp_path / "other", 21, content=b"1" * 16)
+    first = register_checkpoint(ledger, other, claim(21), actor=actor, origin=origin)
+    assert first == register_checkpoint(ledger, other, claim(21), actor=actor, origin=origin, reading=reading)
