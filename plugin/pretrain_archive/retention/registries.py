@@ -6,7 +6,9 @@ any of them, by its id, its address or its digest, is in use. Only questions are
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +37,8 @@ class Registry(Protocol):
 class MlflowRegistry:
     """An MLflow tracking server, asked over its REST interface (``model-versions/search``).
 
-    Every stage and alias counts: a version that is registered is in use until it is deleted there.
+    Every stage and alias counts: a version that is registered is in use until it is deleted there. Credentials come
+    from MLflow's own variables, ``MLFLOW_TRACKING_TOKEN`` or ``MLFLOW_TRACKING_USERNAME`` and ``_PASSWORD``.
     """
 
     url: str
@@ -57,8 +60,9 @@ class MlflowRegistry:
 
     def _ask(self, query: Mapping[str, str]) -> Mapping[str, Any]:
         address = f"{self.url.rstrip('/')}/api/2.0/mlflow/model-versions/search?{urlencode(query)}"
+        request = urllib.request.Request(address, headers=_credentials())  # noqa: S310 - http(s) only, checked
         try:
-            with urllib.request.urlopen(address, timeout=TIMEOUT) as reply:  # noqa: S310 - http(s) only, checked
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as reply:  # noqa: S310
                 data = reply.read(MOST_BYTES + 1)
             if len(data) > MOST_BYTES:
                 raise self._fault(f"its answer is longer than {MOST_BYTES} bytes")
@@ -82,7 +86,22 @@ def open_registry(url: str) -> Registry:
         raise InputError(
             "retention.registries", url, "is no address of a registry", hint="Use http:// or https://."
         )
+    if parts.username or parts.password:
+        raise InputError(
+            "retention.registries", "(hidden)", "holds credentials",
+            hint="Give them in MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.",
+        )  # fmt: skip
     return MlflowRegistry(url=url)
+
+
+def _credentials() -> dict[str, str]:
+    """The header that MLflow's own client would send."""
+    if token := os.environ.get("MLFLOW_TRACKING_TOKEN"):
+        return {"Authorization": f"Bearer {token}"}
+    user, password = (os.environ.get(f"MLFLOW_TRACKING_{name}", "") for name in ("USERNAME", "PASSWORD"))
+    if not user:
+        return {}
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
 @dataclass(kw_only=True)

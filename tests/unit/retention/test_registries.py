@@ -23,6 +23,7 @@ def server():
         answer: bytes | None = None
 
         def do_GET(self) -> None:
+            made.asked.append(self.headers["Authorization"])
             parts = urlsplit(self.path)
             assert parts.path == "/api/2.0/mlflow/model-versions/search"
             start = int(parse_qs(parts.query).get("page_token", ["0"])[0])
@@ -40,7 +41,7 @@ def server():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
-        made.versions, made.handler = versions, Handler
+        made.versions, made.handler, made.asked = versions, Handler, []
         made.url = f"http://127.0.0.1:{made.server_port}"
         yield made
         made.shutdown()
@@ -67,6 +68,33 @@ def test_what_a_registry_names_is_kept(server):
 
     assert {} == answers.faults
     assert [True, True, True, True, False] == [answers.keeps(each) is not None for each in known]
+
+
+@pytest.mark.parametrize(
+    ("variables", "header"),
+    [
+        pytest.param({}, None, id="nobody"),
+        pytest.param({"TOKEN": "t"}, "Bearer t", id="a token"),
+        pytest.param({"USERNAME": "u", "PASSWORD": "p"}, "Basic dTpw", id="a user"),
+    ],
+)
+def test_credentials_come_from_the_environment(server, monkeypatch, variables, header):
+    """As MLflow's own client takes them."""
+    for name in ("TOKEN", "USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(f"MLFLOW_TRACKING_{name}", value)
+
+    assert [] == list(MlflowRegistry(url=server.url).texts())
+    assert [header] == server.asked
+
+
+def test_credentials_in_an_address_are_refused_and_not_repeated():
+    """A policy's address is recorded with every fault: it must hold no secret."""
+    gap = Registered.ask(policy_with(registries=["http://user:secret@registry"])).gap("demo")
+
+    assert "holds credentials" in gap
+    assert "secret" not in gap
 
 
 @pytest.mark.case("R03")
