@@ -50,8 +50,11 @@ def conclude(ledger: Ledger, view: RunView, told: Conclusion, who: Speaker) -> R
         against_kind=_kind_of(ledger, view, against) if against else None, evidence=evidence, **who.said,
     )  # fmt: skip
     run = Ref(type="run", id=view.run_uid)
-    edges = [Edge(subject=run, relation=Relation.USED, object=Ref(type="run", id=uid))
-             for uid in dict.fromkeys([*evidence, against or ""]) if RUN_UID.fullmatch(uid) and uid != view.run_uid]  # fmt: skip
+    others = [uid for uid in (*evidence, against or "") if RUN_UID.fullmatch(uid) and uid != view.run_uid]
+    edges = [
+        Edge(subject=run, relation=Relation.USED, object=Ref(type="run", id=uid))
+        for uid in dict.fromkeys(others)
+    ]
     return state(ledger, who, view.run_uid, payload, about=run, edges=tuple(edges), attempt=view.attempts)
 
 

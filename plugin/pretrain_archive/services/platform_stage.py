@@ -142,7 +142,7 @@ def _history(ledger: Ledger, policy: Policy) -> Item:
         attested = ledger.attest()
     except ArchiveError as error:
         return _item(
-            "stage.history", False, check=check, found=error.message, owner=policy.people.platform_owner
+            "stage.history", holds=False, check=check, found=error.message, owner=policy.people.platform_owner
         )
     gaps = [f"anchor {name} holds nothing or is out of reach" for name in attested.silent]
     gaps += ["the policy has no [retention]"] if policy.retention is None else []

@@ -68,8 +68,9 @@ class PlatformProposed(Said):
 
     ``where`` is the dotted path of the value in an observed environment, ``image``, or ``policy.`` and a path in the
     recorded policy. ``unrecorded_runs`` are those of which nobody knows the value: not known to be touched, and not
-    known to be spared. Looked at were all open runs, and those opened ``since``. ``stages`` are shares of the platform in rising
-    order, the last one 1. ``support`` is who supports the component, by the policies of the projects that are touched.
+    known to be spared. Looked at were all open runs, and those opened ``since``. ``stages`` are shares of the platform
+    in rising order, the last one 1. ``support`` is who supports the component, by the policies of the projects that
+    are touched.
     """
 
     change_id: str
