@@ -54,10 +54,14 @@ ItemOf = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stay:
-    """Why something of the plan is not deleted now; ``later`` if that may pass."""
+    """Why something of the plan is not deleted now; ``later`` if that may pass.
+
+    ``other``: it is not found as it was planned. A removal of ours that was cut looks like that, too.
+    """
 
     reason: str
     later: bool = False
+    other: bool = False
 
 
 class Judge(Protocol):
@@ -177,8 +181,8 @@ class Deletion:
         if known.buried(target):
             place.finish(target)
             return self._told(item, "already_deleted", "its tombstone stands")
-        if ref in stay:
-            why = stay[ref]
+        why = stay.get(ref)
+        if why is not None and not (why.other and place.look(target).begun):
             return self._told(item, "kept_for_later" if why.later else "kept", why.reason)
         return self._remove(item, target, place)
 

@@ -70,9 +70,10 @@ def _stay(item: Mapping[str, Any], fresh: Mapping[str, Any] | None) -> Stay | No
     if fresh is None:
         if _kind(item) == "checkpoint":
             return None  # no record names it, or its tombstone stands: the deletion says so
-        return Stay(reason="since the plan: it is not found any more", later=True)
+        return Stay(reason="since the plan: it is not found any more", later=True, other=True)
     if fresh["digest"] != item["digest"]:
-        return Stay(reason="since the plan: it was written again, with another content")
+        reason = "since the plan: it was written again, with another content"
+        return Stay(reason=reason, other=_kind(item) != "checkpoint")
     if fresh["action"] == "blocked":
         return Stay(reason=str(fresh["reason"]), later=True)
     if fresh["action"] == "keep" or (fresh["action"] == "delete_parts" and item["action"] == "delete"):

@@ -119,7 +119,7 @@ class WorkFolders:
         shown = path_to_text(os.fsencode(path.name))
         owner = f"{run_uid}/" if run_uid else ""
         return Subject(
-            ref=f"{kind}:{owner}{shown}@{tree.digest[7:19]}", kind=kind, artifact_class=name, purpose=name,
+            ref=f"{kind}:{owner}{shown}@{tree.mark}", kind=kind, artifact_class=name, purpose=name,
             project=run.project if run else self.owner, run_uid=run_uid if run else "",
             registered_at=run.changed_at if run else changed, size=tree.held,
             location=to_location(path.parent) + "/" + _quoted(path.name), digest=tree.digest,

@@ -130,15 +130,15 @@ class Strays:
 
     def _folder(self, world: World, path: Path, location: str, name: str) -> Subject:
         gaps: tuple[str, ...] = ()
-        digest, held, changed = "sha256:" + "0" * 64, 0, world.newest
+        digest, held, changed, mark = "sha256:" + "0" * 64, 0, world.newest, "unread"
         try:
             tree = measure(path)
-            digest, held, changed = tree.digest, tree.held, tree.changed_at
+            digest, held, changed, mark = tree.digest, tree.held, tree.changed_at, tree.mark
         except OSError as error:
             gaps = (f"cannot be read: {error.strerror}",)
         projects = self._neighbours(world, location)
         return Subject(
-            ref=f"leftover:stray/{digest_of(location)[7:19]}@{digest[7:19]}", kind="leftover", artifact_class=name,
+            ref=f"leftover:stray/{digest_of(location)[7:19]}@{mark}", kind="leftover", artifact_class=name,
             project=projects.pop() if len(projects) == 1 else self.owner, run_uid="", registered_at=changed,
             size=held, location=location, digest=digest, gaps=gaps,
         )  # fmt: skip

@@ -41,6 +41,11 @@ class Tree:
     changed: float = 0.0
 
     @property
+    def mark(self) -> str:
+        """Twelve digits that name this state of it: the same content made again later has another."""
+        return hashlib.sha256(f"{self.digest} {self.changed!r}".encode()).hexdigest()[:12]
+
+    @property
     def changed_at(self) -> str:
         """``changed`` as RFC 3339."""
         return format_time(datetime.fromtimestamp(self.changed, UTC))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from pretrain_archive.retention.subjects_folders import WorkFolders
 from pretrain_archive.retention.subjects_logs import Logs
 from pretrain_archive.retention.subjects_snapshots import Snapshots
 from pretrain_archive.retention.subjects_strays import Strays
+from pretrain_archive.retention.trees import TreeFiles
 from pretrain_archive.storage.files import FileStore
 
 TEXT = POLICY.format(keep_last=1, age=0, limit=10**9, hold="[]")
@@ -244,3 +246,39 @@ def test_content_that_a_version_names_meanwhile_is_spared(ledger, data, tmp_path
     assert [9000, 10_000, 10_000, 10_000] == blobs(data)
     assert item["bytes"] - 10_000 == applied.bytes_released
     assert not any(entry.key.startswith("retention/") for entry in data.list(""))
+
+
+@pytest.mark.requirement("R154")
+def test_a_cut_removal_of_a_tree_is_finished_by_the_same_plan(ledger, work):
+    """Half gone it is not what was planned any more; the journal says that this was us."""
+    root, run = work
+    run.close()
+
+    class CutError(Exception):
+        """The process ends here."""
+
+    def cut(step: str) -> None:
+        if step.startswith("rmdir train"):
+            raise CutError
+
+    items = [i for i in plan_over(ledger, EVERYTHING, [folders(root)]) if i["class"] == "data copy"]
+    with pytest.raises(CutError):
+        carry_out(ledger, EVERYTHING, items, [replace(folders(root), files=TreeFiles(on_step=cut))])
+    assert not (root / "runs" / run.uid / "data" / "train" / "blob").exists()
+
+    done = carry_out(ledger, EVERYTHING, items, [folders(root)])
+
+    assert ("complete", items[0]["bytes"]) == (done.state, done.bytes_released), done
+    assert not (root / "runs" / run.uid / "data").exists()
+
+
+def test_the_same_content_made_again_is_another_thing(ledger, work):
+    """A cache that was deleted and filled anew with the same may go again."""
+    root, run = work
+    run.close()
+    for _ in range(2):
+        items = [i for i in plan_over(ledger, EVERYTHING, [folders(root)]) if i["kind"] == "cache"]
+        assert {"deleted": 1} == carry_out(ledger, EVERYTHING, items, [folders(root)]).outcomes()
+        (root / "stamps").mkdir()
+        (root / "stamps" / "blob").write_bytes(b"y" * 7000)
+    assert 2 == len(stones(ledger))
