@@ -57,7 +57,9 @@ class BetterThanBaselines:
         value, reason = _value(reading.metrics, self.metric)
         counted = reading.counted
         if not counted:
-            return _outcome(name, self.metric, passed=False, observed=value, limit=None, reason=reason or "no baseline")
+            return _outcome(
+                name, self.metric, passed=False, observed=value, limit=None, reason=reason or "no baseline"
+            )
         limits, fault = self._limits(counted)
         if value is None or fault:
             reason = reason or fault

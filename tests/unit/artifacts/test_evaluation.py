@@ -241,7 +241,9 @@ def test_a_metric_that_was_not_measured_fails_its_rule(evaluate):
         pytest.param('{"task": {"f1": 0.2, "f1": 0.9}}', "f1 given twice: 0.2, 0.9", id="nested"),
         pytest.param('{"acc": 0.5}\n{"acc": 0.7}\n', "acc given twice: 0.5, 0.7", id="lines"),
         pytest.param('{"acc": 0.5, "acc ": 0.7}', "acc given twice: 0.5, 0.7", id="blank"),
-        pytest.param(json.dumps(output(metrics=[bits(2.5), bits(2.4)])), "given twice: 2.5, 2.4", id="listed"),
+        pytest.param(
+            json.dumps(output(metrics=[bits(2.5), bits(2.4)])), "given twice: 2.5, 2.4", id="listed"
+        ),
         pytest.param(
             json.dumps(output(metrics=[bits(2.5), bits(2.4, name="bits_per_byte ")])),
             "bits_per_byte given twice: 2.5, 2.4",
@@ -267,7 +269,9 @@ def test_two_files_for_one_task_are_refused_unless_the_runs_are_named(tmp_path):
     for number, value in ((1, 0.5), (2, 0.7)):
         (folder / f"task_a_{number}.json").write_text(json.dumps({"task": "a", "acc": value}))
 
-    with pytest.raises(RepeatedMetricError, match=r"task_a_1.json and task_a_2.json: a.acc given twice: 0.5, 0.7"):
+    with pytest.raises(
+        RepeatedMetricError, match=r"task_a_1.json and task_a_2.json: a.acc given twice: 0.5, 0.7"
+    ):
         read_files(folder)
     named = read_files(folder, runs="named").reading
     assert {"task_a_1/a.acc": 0.5, "task_a_2/a.acc": 0.7} == {m.name: m.value for m in named.metrics}
