@@ -31,6 +31,7 @@ class Liveness:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.facts = Facts()
+        self.seen = -1
 
     @classmethod
     def read(cls, ledger: Ledger) -> Liveness:
@@ -40,19 +41,36 @@ class Liveness:
         return made
 
     def refresh(self) -> None:
-        """Read what is new, again until nothing came in between: records and edges are of one moment."""
-        self.__dict__.pop("_users_of_snapshots", None)
+        """Read what is new, again until nothing came in between: records and edges are of one moment.
+
+        The end of the log is looked up first and nothing behind it is taken: while one kind is read, another may grow.
+        """
         for _ in range(_READS):
-            before = self.facts.position
-            for position, body in self.ledger.bodies(kinds=KINDS, after=before):
-                self.facts.take(position, body)
-            for subject, object_, stream in self.ledger.links("checkpoint", after=before):
-                self.facts.link(subject, object_, stream)
-            newest = max(
-                (r.position for r in self.ledger.records(after=self.facts.position, limit=1)), default=-1
-            )
-            if newest < 0 or self.facts.position == before:
+            end = self._end()
+            if end == self.seen:
                 return
+            self.__dict__.pop("_users_of_snapshots", None)
+            for position, body in self.ledger.bodies(kinds=KINDS, after=self.seen):
+                if position > end:
+                    break
+                self.facts.take(position, body)
+            for subject, object_, stream in self.ledger.links("checkpoint", after=self.seen):
+                self.facts.link(subject, object_, stream)
+            self.seen = end
+
+    def _end(self) -> int:
+        """The position of the newest record: the port says only whether there is one behind another."""
+        low, step = self.seen, 1
+        while self._any_after(low + step - 1):
+            low, step = low + step, step * 2
+        high = low + step - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._any_after(middle - 1) else (low, middle - 1)
+        return low
+
+    def _any_after(self, position: int) -> bool:
+        return any(True for _ in self.ledger.records(after=position, limit=1))
 
     @cached_property
     def _users_of_snapshots(self) -> Mapping[str, Sequence[str]]:
