@@ -136,9 +136,17 @@ def search_verified(view: RunView) -> Search:
     return Search(found=None, unfit=tuple(unfit))
 
 
-def newest_verified_anywhere(view: RunView, *, opened: Opened = open_reader) -> CheckpointRegistered | None:
-    """The newest checkpoint of the run that holds now, in a folder or a bucket, or None."""
-    return next((found for found in _newest_first(view) if not _problems(view, found, opened)), None)
+def newest_verified_anywhere(
+    view: RunView, *, opened: Opened = open_reader
+) -> tuple[CheckpointRegistered | None, tuple[Unfit, ...]]:
+    """The newest checkpoint of the run that holds now, in a folder or a bucket, and each newer one that does not."""
+    unfit: list[Unfit] = []
+    for checkpoint in _newest_first(view):
+        problems = _problems(view, checkpoint, opened)
+        if not problems:
+            return checkpoint, tuple(unfit)
+        unfit.append(Unfit(checkpoint=checkpoint, problems=problems))
+    return None, tuple(unfit)
 
 
 def _newest_first(view: RunView) -> Iterator[CheckpointRegistered]:

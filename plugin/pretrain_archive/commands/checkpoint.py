@@ -178,6 +178,25 @@ def list_checkpoints(run: RunName, as_json: Json = False) -> None:
     answer({"run_uid": view.run_uid, "checkpoints": found}, lines, as_json=as_json)
 
 
+@command(app)
+def newest(run: RunName, as_json: Json = False) -> None:
+    """Name the newest checkpoint of RUN that holds now, every byte read. Exit 1 if none does."""
+    from pretrain_archive import services  # noqa: PLC0415
+    from pretrain_archive.artifacts.verification import newest_verified_anywhere  # noqa: PLC0415
+
+    view = find_run(services.open_ledger(create=False), run)
+    found, unfit = newest_verified_anywhere(view)
+    skipped = [each.text() for each in unfit]
+    document = {"run_uid": view.run_uid, "checkpoint": found.to_json() if found else None, "skipped": skipped}
+    lines = [plain(text) for text in skipped]
+    lines.append(
+        f"{found.checkpoint_id}  step {found.step}, attempt {found.attempt}  {plain(found.location)}"
+        if found
+        else "no checkpoint holds"
+    )
+    answer(document, lines, as_json=as_json, code=OK if found else FINDING)
+
+
 def _use(use: dict[str, str] | None) -> str:
     return "unrecorded" if use is None else f"{use['how']} {use['at'][:16]}"
 

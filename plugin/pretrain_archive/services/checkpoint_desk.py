@@ -10,7 +10,7 @@ from pretrain_archive.artifacts.classes import CLASSES, CheckpointClass, effecti
 from pretrain_archive.artifacts.formats import Inspection, inspect
 from pretrain_archive.artifacts.generations import current, overwritten, reclassify
 from pretrain_archive.artifacts.location import address_of, below
-from pretrain_archive.artifacts.pointers import attempt_of, resolve_latest, step_of
+from pretrain_archive.artifacts.pointers import attempt_of, find_pointer, resolve_latest, step_of
 from pretrain_archive.artifacts.readers import open_reader
 from pretrain_archive.artifacts.registration import Reading, register_checkpoint
 from pretrain_archive.artifacts.scanning import scan
@@ -106,8 +106,13 @@ def register(
     if step is None:
         step = inspect(reader).step
     if step is None:
+        pointer = find_pointer(address)
+        more = f", or take what the pointer names with --pointer {pointer}" if pointer else ""
         raise InputError(
-            "--step", None, "neither the name nor the checkpoint states a step", hint="Give it with --step."
+            "--step",
+            None,
+            "neither the name nor the checkpoint states a step",
+            hint=f"Give it with --step{more}.",
         )
     attempt = wish.attempt or attempt_of(reader.name) or view.attempts
     if not 1 <= attempt <= view.attempts:

@@ -119,6 +119,21 @@ def test_verify_reads_and_names_what_changed(trained, ask, tmp_path):
     assert 1 == ask("verify", str(tmp_path))[0]
 
 
+def test_newest_passes_over_what_does_not_hold(trained, ask):
+    """The reason is told; with nothing left the exit code says so."""
+    fact = facts(trained)[40]
+    path = to_path(fact.location) / "weights.bin"
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-1] + b"\0")
+    try:
+        code, document = ask("newest", trained.run_uid)
+    finally:
+        path.write_bytes(kept)
+
+    assert (0, 30) == (code, document["checkpoint"]["step"])
+    assert "step 40 does not hold: weights.bin" in document["skipped"][0]
+
+
 def test_inspect_says_what_would_be_refused(ask, tmp_path):
     """Without recording anything; exit 1 where it is not complete or not finite."""
     whole = write_checkpoint(tmp_path, 100)
@@ -160,18 +175,19 @@ def test_register_takes_what_a_pointer_names(trained, ask, tmp_path):
     [
         pytest.param((), 2, "states a step", id="no step"),
         pytest.param(("--step", "70", "--attempt", "9"), 2, "the run has 1 attempts", id="no such attempt"),
-        pytest.param(("--pointer", "latest"), 1, "cannot be read", id="no pointer"),
+        pytest.param(("--pointer", "nowhere"), 1, "cannot be read", id="no pointer"),
         pytest.param(("--pointer", "../latest"), 1, "is not a name beside", id="pointer elsewhere"),
     ],
 )
 def test_register_refuses_what_is_not_said(trained, ask, tmp_path, options, code, words):
     """In one line, with the option."""
-    write_sharded(tmp_path / "model")
+    (write_sharded(tmp_path / "model") / "latest").write_text("step_1")
 
     got, document = ask("register", trained.run_uid, str(tmp_path / "model"), *options)
 
     assert code == got
     assert words in document["error"]["message"]
+    assert bool(options) or "with --pointer latest" in document["error"]["hint"]
 
 
 def test_a_refusal_is_recorded_with_its_reason(trained, ask, tmp_path):

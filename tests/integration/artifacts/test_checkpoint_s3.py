@@ -112,7 +112,7 @@ def test_a_checkpoint_in_a_bucket_registers_and_verifies(either, tmp_path, ledge
     assert {either.versions} == {file.version is not None for file in fact.files}
     items = verify_checkpoint(fact, opened=either.open)
     assert {Verdict.VERIFIED} == {item.verdict for item in items}
-    assert fact == newest_verified_anywhere(RunView.of(RUN, ledger.records()), opened=either.open)
+    assert (fact, ()) == newest_verified_anywhere(RunView.of(RUN, ledger.records()), opened=either.open)
 
 
 def test_a_copy_in_a_bucket_of_a_registered_folder_is_the_first(bucket, tmp_path, ledger):
@@ -147,7 +147,8 @@ def test_what_changed_in_the_bucket_is_named(bucket, tmp_path, ledger, spoil, pa
 
     assert [f"checkpoint:{fact.checkpoint_id}#{path}"] == [item.id for item in faults]
     assert found in faults[0].found
-    assert newest_verified_anywhere(RunView.of(RUN, ledger.records()), opened=bucket.open) is None
+    newest, unfit = newest_verified_anywhere(RunView.of(RUN, ledger.records()), opened=bucket.open)
+    assert (None, [fact]) == (newest, [each.checkpoint for each in unfit])
 
 
 @pytest.mark.case("C01")
