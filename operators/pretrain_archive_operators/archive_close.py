@@ -30,7 +30,7 @@ class ArchiveCloseOperator(ArchiveOperator):
     template_fields = (*ArchiveOperator.template_fields, "attach")
     operator_extra_links = (DossierLink(),)
 
-    def __init__(self, *, attach: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *, attach: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.attach = attach
 
@@ -44,7 +44,7 @@ class ArchiveCloseOperator(ArchiveOperator):
         ledger = knowing_runs(self.ledger)
         unsigned = ends_unsigned(ledger, caller, run_uid)
         close = close_exploration if unsigned else close_archive
-        place = replace(shelf(), attach=tuple(Path(name) for name in self.attach))
+        place = replace(shelf(), attach=tuple(Path(name) for name in self.attach or ()))
         done = close(ledger, self.store, caller, run_uid, place)
         if unsigned and (fault := incomplete(ledger, run_uid)):
             raise RefusedError(

@@ -63,8 +63,9 @@ def write_package(
 
     ``folder`` must not exist, or hold this very package (a retried close). ``extra`` are further evidence
     files. A retry finds its own record ``package.written`` and makes the same bytes again; what was recorded
-    since is left out, unless ``renew`` asks for a further package that holds it. The recorded location is the
-    absolute path as ``identity.path_to_text`` writes it. Raises ``RefusedError`` on a secret; ``PackageError``
+    since is left out, unless ``renew`` asks for a further package that holds it. Where a closed run's package is not
+    there and its bytes cannot be made again, a further one is written and recorded; the close stays as it is. The
+    recorded location is the absolute path as ``identity.path_to_text`` writes it. Raises ``RefusedError`` on a secret; ``PackageError``
     where another package is in the way, the run has no records, or the finished folder does not verify;
     ``AlreadyRecordedError`` where another try was faster: read the run again and repeat.
     """
@@ -78,6 +79,10 @@ def write_package(
     writer.say(f"package of {len(view.records)} records")
     known = None if renew else _known_statement(store, view, writer, tuple(extra))
     if known is None:
+        if view.state == "closed":
+            # The folder was lost or never came to be, and another release of this program, or evidence that changed
+            # meanwhile, makes other bytes: what was said stays, and a further package says what holds now.
+            closing = None
         told = replace(view, around=known_until(view.around, _newest(view.records)))
         content = make_content(store, told, verifier_key=writer.verifier_key, extra=tuple(extra))
         writer.say(f"{len(content.parts)} files are made and hold no secret that a scan finds")

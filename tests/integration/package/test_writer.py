@@ -355,3 +355,38 @@ def test_a_package_that_was_altered_where_it_stands_is_not_taken_for_the_signed_
             writer=writer,
         )
     assert b"{}" == (built.folder / name).read_bytes()
+
+
+@pytest.mark.case("A05")
+def test_a_close_that_was_killed_before_an_upgrade_is_completed_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stated bytes cannot be made again: the close stays, and a further package that verifies says what holds."""
+    ledger, store = memory_ledger(), FileStore(tmp_path / "store")
+    run_uid = seed_run(ledger, store, tmp_path)
+    writer = Writer(actor=ACTOR, origin=ORIGIN, verifier_key=ledger.verifier_key())
+    with pytest.raises(OSError, match="killed here"):
+        write_package(
+            Failing(ledger), store, view_of(ledger, run_uid), folder=tmp_path / "package", writer=writer,
+            closing=closing(run_uid),
+        )  # fmt: skip
+    monkeypatch.setattr("pretrain_archive.package.content.render_index", lambda *_, **__: b"<html>new</html>")
+    later = replace(writer, origin=replace(ORIGIN, try_number=2))
+
+    first, again = [
+        write_package(
+            ledger,
+            store,
+            view_of(ledger, run_uid),
+            folder=tmp_path / "package",
+            writer=later,
+            closing=closing(run_uid),
+        )
+        for _ in range(2)
+    ]
+
+    kinds = [record.kind for record in view_of(ledger, run_uid).records]
+    assert (2, 1) == (kinds.count("package.written"), kinds.count("run.closed"))
+    assert first == again
+    assert 3 == run_verifier(tmp_path / "package")[0]
+    assert b"<html>new</html>" == (tmp_path / "package/index.html").read_bytes()

@@ -37,6 +37,7 @@ NEEDED = {
     "UnfollowedJobsOperator": {},
 }
 TEMPLATED = {
+    "ArchiveCloseOperator": ("run_uid", "attach"),
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
     "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
     "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
