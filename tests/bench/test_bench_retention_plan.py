@@ -1,8 +1,8 @@
 """A retention plan over a million registered checkpoints on a real ledger: time beside what cannot be avoided, memory.
 
-The peer reads the same records from the same file, hashes each body and parses its JSON with the library: whoever
-believes a record does that. The ledger's file takes 4.6 GB. Processor time of both is compared, since neighbours make the clock on the wall lie; the
-seconds of the wall are printed.
+The peer reads the same records from the same file (4.6 GB), hashes each body and parses its JSON with the library:
+whoever believes a record does that. Processor time of both is compared, since neighbours make the clock on the wall
+lie; the seconds of the wall are printed.
 """
 
 from __future__ import annotations
