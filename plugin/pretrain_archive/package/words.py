@@ -8,6 +8,7 @@ from typing import Any
 from pretrain_archive.domain.governance_conclusion import OUTCOMES
 from pretrain_archive.domain.records import Record
 from pretrain_archive.package.story import GATE_ZH, STATE_ZH, short
+from pretrain_archive.package.words_kinds import KIND_WORDS
 
 Pair = tuple[str, str]
 
@@ -257,6 +258,6 @@ def event_text(record: Record) -> Pair:
     """What happened, in both languages; a kind of a later release shows its name."""
     make = EVENTS.get(record.kind)
     try:
-        return make(dict(record.payload)) if make else (record.kind, record.kind)
+        return make(dict(record.payload)) if make else KIND_WORDS.get(record.kind, (record.kind, record.kind))
     except (KeyError, TypeError):
         return record.kind, record.kind

@@ -65,8 +65,9 @@ def write_package(
     files. A retry finds its own record ``package.written`` and makes the same bytes again; what was recorded
     since is left out, unless ``renew`` asks for a further package that holds it. Where a closed run's package is not
     there and its bytes cannot be made again, a further one is written and recorded; the close stays as it is. The
-    recorded location is the absolute path as ``identity.path_to_text`` writes it. Raises ``RefusedError`` on a secret; ``PackageError``
-    where another package is in the way, the run has no records, or the finished folder does not verify;
+    recorded location is the absolute path as ``identity.path_to_text`` writes it. Raises ``RefusedError`` on a
+    secret; ``PackageError`` where another package is in the way, the run has no records, or the finished folder
+    does not verify;
     ``AlreadyRecordedError`` where another try was faster: read the run again and repeat.
     """
     if not view.records:

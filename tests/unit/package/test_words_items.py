@@ -13,12 +13,15 @@ from tests.support.seeded_run import seed_run
 from tests.unit.package.test_items import altered, without
 
 from pretrain_archive import package
+from pretrain_archive.domain.kinds import KINDS
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
 from pretrain_archive.gates.sources import with_sources
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items
+from pretrain_archive.package.words import EVENTS
 from pretrain_archive.package.words_items import SENTENCES, chinese
+from pretrain_archive.package.words_kinds import KIND_WORDS
 from pretrain_archive.storage.files import FileStore
 
 FOLDER = Path(package.__path__[0])
@@ -186,3 +189,10 @@ def one_note() -> RunView:
         [Draft(stream="run_x", kind="note.added", payload=note.to_json(), actor=ACTOR, origin=ORIGIN)]
     )
     return RunView.of("run_x", ledger.records(streams=["run_x"]))
+
+
+def test_every_kind_is_told_in_both_languages_on_the_timeline() -> None:
+    """No event of a known kind stands there as its code."""
+    told = {kind: KIND_WORDS.get(kind) for kind in KINDS if kind not in EVENTS}
+
+    assert [] == [kind for kind, pair in told.items() if pair is None or not HAN.search(pair[1])]
