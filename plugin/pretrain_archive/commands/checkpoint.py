@@ -221,6 +221,9 @@ def register(  # noqa: PLR0917 - typer passes options by name
     values: Annotated[
         bool, typer.Option("--values", help="Look at every value for NaN and infinity.")
     ] = False,
+    newest_complete: Annotated[
+        bool, typer.Option("--newest", help="PLACE is the folder above; take the newest complete one in it.")
+    ] = False,
     read_all: Annotated[
         bool, typer.Option("--read-all", help="Read every byte, whatever stamps say.")
     ] = False,
@@ -233,7 +236,7 @@ def register(  # noqa: PLR0917 - typer passes options by name
     ledger = services.open_ledger(create=False)
     wish = checkpoint_desk.Wish(
         place=place, step=step, attempt=attempt, tokens=tokens, artifact_class=artifact_class, purpose=purpose,
-        responsible=responsible, pointer=pointer, scan=values, use_stamps=not read_all,
+        responsible=responsible, pointer=pointer, newest=newest_complete, scan=values, use_stamps=not read_all,
     )  # fmt: skip
     with hashing_progress("hashing") as progress:
         made = checkpoint_desk.register(

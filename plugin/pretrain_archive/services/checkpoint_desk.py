@@ -10,7 +10,13 @@ from pretrain_archive.artifacts.classes import CLASSES, CheckpointClass, effecti
 from pretrain_archive.artifacts.formats import Inspection, inspect
 from pretrain_archive.artifacts.generations import current, overwritten, reclassify
 from pretrain_archive.artifacts.location import address_of, below
-from pretrain_archive.artifacts.pointers import attempt_of, find_pointer, resolve_latest, step_of
+from pretrain_archive.artifacts.pointers import (
+    attempt_of,
+    find_pointer,
+    newest_complete,
+    resolve_latest,
+    step_of,
+)
 from pretrain_archive.artifacts.readers import open_reader
 from pretrain_archive.artifacts.registration import Reading, register_checkpoint
 from pretrain_archive.artifacts.scanning import scan
@@ -70,6 +76,7 @@ class Wish:
     purpose: str = ""
     responsible: str = ""
     pointer: str = ""
+    newest: bool = False
     scan: bool = False
     use_stamps: bool = True
 
@@ -87,7 +94,8 @@ def register(
 ) -> CheckpointRegistered:
     """Register one checkpoint of an open run that was launched; :class:`RefusedError` for another run.
 
-    ``wish.pointer`` names a pointer in the folder ``wish.place``: it is resolved, and the word is not recorded.
+    ``wish.pointer`` names a pointer in the folder ``wish.place``: it is resolved, and the word is not recorded. With
+    ``wish.newest`` the newest complete checkpoint in that folder is taken, whatever a pointer says.
     """
     if view.opened is None or view.state == "closed":
         state = "is closed and frozen" if view.opened else "is not in the ledger"
@@ -98,9 +106,7 @@ def register(
         raise RefusedError(
             f"run {view.run_uid} was never launched", hint="A checkpoint belongs to an attempt."
         )
-    address = address_of(wish.place)
-    if wish.pointer:
-        address = below(address, resolve_latest(address, wish.pointer).name)
+    address = _chosen(wish)
     reader = open_reader(address)
     step = wish.step if wish.step is not None else step_of(reader.name)
     if step is None:
@@ -123,6 +129,20 @@ def register(
     return register_checkpoint(
         ledger, reader, claim, actor=caller.actor, origin=caller.origin, reading=reading
     )
+
+
+def _chosen(wish: Wish) -> str:
+    address = address_of(wish.place)
+    if wish.pointer:
+        return below(address, resolve_latest(address, wish.pointer).name)
+    if not wish.newest:
+        return address
+    found = newest_complete(address)
+    if found is None:
+        raise CheckpointError(
+            f"{address}: there is no complete checkpoint.", hint="Look with: checkpoint inspect"
+        )
+    return below(address, found.name)
 
 
 def wish_of(wish: Wish) -> Mapping[str, str]:

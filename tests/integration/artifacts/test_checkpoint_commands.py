@@ -170,6 +170,21 @@ def test_register_takes_what_a_pointer_names(trained, ask, tmp_path):
     assert "latest" not in json.dumps(made)
 
 
+@pytest.mark.case("C05")
+def test_the_newest_complete_one_is_taken_only_when_asked_for(trained, ask, tmp_path):
+    """A pointer to an incomplete one is refused; who asks for the newest complete one gets it."""
+    write_checkpoint(tmp_path, 61, state={"step": 61})
+    write_checkpoint(tmp_path, 62, state={"step": 62}, complete=False)
+    (tmp_path / "latest").symlink_to("step_00000062")
+
+    code, document = ask("register", trained.run_uid, str(tmp_path), "--pointer", "latest")
+    assert (1, True) == (code, "step 61 (step_00000061)" in document["error"]["hint"])
+    assert 61 not in facts(trained)
+
+    code, made = ask("register", trained.run_uid, str(tmp_path), "--newest")
+    assert (0, 61) == (code, made["step"])
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
