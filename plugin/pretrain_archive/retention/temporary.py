@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote_from_bytes
 
 from pretrain_archive.artifacts.location import to_location
 from pretrain_archive.domain.errors import RefusedError, StorageError
-from pretrain_archive.domain.identity import path_to_text
+from pretrain_archive.domain.identity import format_time, path_to_text
 from pretrain_archive.domain.kinds import TemporaryRemoved, read_payload
 from pretrain_archive.domain.records import Actor, Draft, Origin
 from pretrain_archive.ledger.port import Ledger
-from pretrain_archive.retention.folders import sync_folder
+from pretrain_archive.retention.files import ArtifactFiles, Target
+from pretrain_archive.retention.folders import JOURNAL
+from pretrain_archive.retention.trees import TreeFiles
 
 KIND = "temporary.removed"
 
@@ -26,28 +31,41 @@ def clean_temporary(
     folders: Sequence[Path],
     actor: Actor,
     origin: Origin,
+    files: ArtifactFiles | None = None,
 ) -> TemporaryRemoved | None:
     """Remove ``folders``, each strictly below ``root``, and record it; None if there was nothing to remove.
 
     Links are removed, never followed. Raises :class:`RefusedError` before anything is removed for a folder
     that is not below ``root``, or that holds or lies in a registered checkpoint; :class:`StorageError` for
-    what could not be removed (what went is recorded first).
+    what could not be removed (what went is recorded first). A call that was cut is completed by the next one, which
+    records what both removed.
     """
+    files = files or TreeFiles()
     wanted = [_inside(root, folder) for folder in folders]
     _spare_checkpoints(ledger, wanted)
-    gone, released, faults = [], 0, []
-    for folder in wanted:
-        if not os.path.lexists(folder):
+    told = {
+        str(location): record.recorded_at
+        for record in ledger.records(streams=[run_uid], kinds=[KIND])
+        for location in record.payload["paths"]
+    }
+    gone, released, faults = list[Target](), 0, list[str]()
+    for folder in [*wanted, *_cut(run_uid, wanted)]:
+        target = Target(ref=_ref(run_uid, folder), location=_address(folder), files=())
+        if told.get(target.location, "") > _begun_at(folder):
+            files.finish(target)
             continue
-        size = _size(folder)
         try:
-            _remove(folder)
-        except OSError as error:
-            faults.append(f"{path_to_text(os.fsencode(folder))}: {error.strerror}")
-        else:
-            gone.append(to_location(folder))
-            released += size
-    recorded = _record(ledger, run_uid, gone, released, actor=actor, origin=origin) if gone else None
+            removed = files.remove(target, plan_digest="")
+        except StorageError as error:
+            faults.append(error.message)
+            continue
+        if not removed.already_missing:
+            gone.append(target)
+            released += removed.bytes_released
+    locations = [target.location for target in gone]
+    recorded = _record(ledger, run_uid, locations, released, actor=actor, origin=origin) if gone else None
+    for target in gone:  # only now: a crash before the record must not lose what went
+        files.finish(target)
     if faults:
         raise StorageError(
             f"temporary data of {run_uid} is still there: {'; '.join(faults)}.",
@@ -83,23 +101,43 @@ def _spare_checkpoints(ledger: Ledger, wanted: Sequence[Path]) -> None:
                 )
 
 
-def _size(folder: Path) -> int:
-    if folder.is_symlink() or not folder.is_dir():
-        return folder.lstat().st_size
-    total = 0
-    for base, _, names in os.walk(folder):
-        total += sum((Path(base) / name).lstat().st_size for name in names)
-    return total
+def _ref(run_uid: str, folder: Path) -> str:
+    return f"temporary:{run_uid}/{path_to_text(os.fsencode(folder.name))}"
 
 
-def _remove(folder: Path) -> None:
-    if folder.is_symlink() or not folder.is_dir():
-        folder.unlink()
-    else:
-        shutil.rmtree(folder)
-    sync_folder(folder.parent)
-    if os.path.lexists(folder):
-        raise OSError(0, "still there after removal")
+def _address(folder: Path) -> str:
+    """The address of what has this name, a link itself and not what it points to."""
+    return f"{to_location(folder.parent)}/{quote_from_bytes(os.fsencode(folder.name))}"
+
+
+def _cut(run_uid: str, wanted: Sequence[Path]) -> list[Path]:
+    """What earlier calls removed without a record: their journals are still beside where it was."""
+    shape = re.compile(r"\.(?P<name>.+)\.retention\.json", re.DOTALL)
+    found: set[Path] = set()
+    for parent in {folder.parent for folder in wanted if folder.parent.is_dir()}:
+        for path in parent.iterdir():
+            named = shape.fullmatch(path.name)
+            folder = parent / named["name"] if named else path
+            if named and folder not in wanted and _is_ours(path, _ref(run_uid, folder)):
+                found.add(folder)
+    return sorted(found)
+
+
+def _begun_at(folder: Path) -> str:
+    """When the removal began whose journal is there though the folder is gone; the end of time for any other state."""
+    journal = folder.with_name(JOURNAL.format(name=folder.name))
+    try:
+        moment = journal.stat().st_mtime
+    except OSError:
+        return "~"
+    return "~" if os.path.lexists(folder) else format_time(datetime.fromtimestamp(moment, UTC))
+
+
+def _is_ours(journal: Path, ref: str) -> bool:
+    try:
+        return bool(json.loads(journal.read_bytes())["ref"] == ref)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _record(

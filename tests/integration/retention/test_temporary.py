@@ -9,6 +9,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.retention.temporary import clean_temporary
+from pretrain_archive.retention.trees import TreeFiles
 
 
 def clean(run: Run, root, *wanted):
@@ -80,3 +81,30 @@ def test_a_registered_checkpoint_is_no_temporary_data(run, part):
         clean(run, run.folder.parent, wanted)
 
     assert (run.folder / "step_00000300" / ".complete").exists()
+
+
+@pytest.mark.requirement("R116", "R154")
+@pytest.mark.parametrize("at", ["unlink deep/blob", "rmdir", "sync parent", "forget journal"])
+def test_a_call_that_was_cut_is_completed_with_one_record(run, work, at):
+    """What went before the cut is in the record of the next call, also if the folder is not even named any more."""
+
+    class CutError(Exception):
+        """The process ends here."""
+
+    def cut(step: str) -> None:
+        if step == at:
+            raise CutError
+
+    wanted = [work / "empty", work / "cache"]
+    with pytest.raises(CutError):
+        clean_temporary(
+            run.ledger, run_uid=run.uid, root=work, folders=wanted, actor=ACTOR, origin=run.origin(),
+            files=TreeFiles(on_step=lambda step: cut(step) if not (work / "empty").exists() else None),
+        )  # fmt: skip
+
+    clean(run, work, work / "empty", *(path for path in [work / "cache"] if path.exists()))
+
+    facts = [fact for _, fact in RunView.of(run.uid, run.ledger.records()).all(kinds.TemporaryRemoved)]
+    assert {"cache", "empty"} == {path.rpartition("/")[2] for fact in facts for path in fact.paths}
+    assert 1000 == sum(fact.bytes_released for fact in facts)
+    assert [] == [path.name for path in work.iterdir() if path.name.endswith(".json")]
