@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.integration.cli.conftest import Home
+
+from pretrain_archive import config
+
+
+@pytest.fixture(autouse=True)
+def policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The policies that come with the DAGs, whatever Airflow's settings say that an earlier test had it load."""
+    folder = Path(__file__).parents[3] / "dags" / "policies"
+    monkeypatch.setattr(config, "policies_folder", lambda: folder)
 
 
 def item_of(home: Home, ref: str) -> dict:
