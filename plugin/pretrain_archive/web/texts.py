@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from pretrain_archive.package.words_kinds import KIND_WORDS
 from pretrain_archive.web.texts_compute import COMPUTE
 from pretrain_archive.web.texts_gates import GATES
 from pretrain_archive.web.texts_governance import GOVERNANCE
@@ -18,7 +19,10 @@ from pretrain_archive.web.texts_reviews import REVIEWS
 from pretrain_archive.web.texts_runs import RUNS
 
 LANGUAGES = ("en", "zh-CN")
-TEXTS: dict[str, tuple[str, str]] = {**COMPUTE, **RUNS, **GATES, **REVIEWS, **GOVERNANCE, **HUMAN}
+TEXTS: dict[str, tuple[str, str]] = {
+    **{f"kind.{kind}": words for kind, words in KIND_WORDS.items()},
+    **COMPUTE, **RUNS, **GATES, **REVIEWS, **GOVERNANCE, **HUMAN,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,6 @@
 from __future__ import annotations
 
 COMPUTE: dict[str, tuple[str, str]] = {
-    "kind.job.created": ("Job created", "已创建作业"),
-    "kind.job.ended": ("Job ended", "作业已结束"),
-    "kind.job.removed": ("Job removed", "已删除作业"),
-    "kind.wait.observed": ("Waits for", "等待"),
-    "kind.member.observed": ("Member", "成员"),
     # -- timeline
     "course.title": ("Timeline", "时间线"),
     "course.about": (

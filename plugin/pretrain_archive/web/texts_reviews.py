@@ -25,7 +25,6 @@ REVIEWS: dict[str, tuple[str, str]] = {
         "不再恢复；训练以“已拒绝”结束，并记录您的理由。",
     ),
     # -- manual changes
-    "kind.change.recorded": ("Manual change", "人工变更"),
     "change.title": ("Manual changes", "人工变更"),
     "change.about": (
         "Whatever a person changes by hand while a run is open is recorded here: what, where, why and by whom.",

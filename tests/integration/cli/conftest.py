@@ -58,12 +58,17 @@ class Home:
         """The verification key."""
         return self.folder / "pretrain_archive" / "ledger.pub"
 
+    @property
+    def _settings(self) -> dict[str, str]:
+        """Where home and policies are, though Airflow is loaded in this process and knows another home."""
+        return {"AIRFLOW_HOME": str(self.folder), "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags")}
+
     def ask(self, *arguments: str) -> Answer:
         """Run a command in this process: as :meth:`call`, without the time that a start takes."""
         out, err = io.StringIO(), io.StringIO()
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "PRETRAIN"))}
         with (
-            mock.patch.dict(os.environ, {**kept, "AIRFLOW_HOME": str(self.folder)}, clear=True),
+            mock.patch.dict(os.environ, {**kept, **self._settings}, clear=True),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):

@@ -31,6 +31,7 @@ NEEDED = {
     "RetentionPlanOperator": {},
     "RetentionApprovalOperator": {"plan_digest": "sha256:x"},
     "RetentionApplyOperator": {"plan_digest": "sha256:x"},
+    "RetentionReportOperator": {"plan_digest": "sha256:x"},
     "SnapshotPlanOperator": {"parts": 4, "request": None},
     "SnapshotPartOperator": {"plan": "parts/x", "part": 1},
     "SnapshotMergeOperator": {"plan": "parts/x"},
@@ -39,7 +40,8 @@ NEEDED = {
 TEMPLATED = {
     "ArchiveCloseOperator": ("run_uid", "attach"),
     "OpenRunOperator": ("request",), "RetentionPlanOperator": (), "RetentionApprovalOperator": ("plan_digest",),
-    "RetentionApplyOperator": ("plan_digest",), "EvaluateOperator": ("run_uid", "checkpoint_id"),
+    "RetentionApplyOperator": ("plan_digest",), "RetentionReportOperator": ("plan_digest",),
+    "EvaluateOperator": ("run_uid", "checkpoint_id"),
     "RecoveryDrillOperator": ("inject", "project", "nodes", "workers", "node", "at_step"),
     "HumanReviewOperator": ("run_uid", "page"),
     "LabelReviewOperator": ("run_uid", "page"), "SnapshotPlanOperator": ("run_uid", "parts", "request"),
