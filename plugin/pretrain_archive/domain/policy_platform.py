@@ -1,4 +1,3 @@
-# ruff: noqa: RUF012 (pydantic copies a default for each instance)
 """The policy's section about the platform: who supports what, who answers in each team, and how it is run."""
 
 from __future__ import annotations

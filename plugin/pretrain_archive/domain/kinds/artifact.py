@@ -1,3 +1,4 @@
+# ruff: noqa: RUF012 (pydantic copies a default for each instance)
 """Payloads of the artifact track."""
 
 from __future__ import annotations
