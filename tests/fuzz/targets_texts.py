@@ -16,9 +16,14 @@ from tests.fuzz.target import Target
 
 from pretrain_archive.compute.events import Place, read_event, read_lines
 from pretrain_archive.compute.kubernetes.exits import member_of, verdict_of
+from pretrain_archive.compute.kubernetes.follow_news import members_digest
+from pretrain_archive.compute.kubernetes.launch_compare import edits
+from pretrain_archive.compute.kubernetes.launch_facts import allocated_at
+from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.compute.kubernetes.waiting import wait_of
 from pretrain_archive.data.quality.documents import Fields, read_stream
 from pretrain_archive.domain.run_view import RunView  # noqa: F401 - what kinds need is imported before the watch
+from pretrain_archive.ledger.canonical import canonical_bytes
 from pretrain_archive.package.secrets import scan
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,15 +97,33 @@ SHARDS = {
 
 
 def cluster(raw: bytes) -> None:
-    """A job and a pod as a cluster might answer: any JSON in any place."""
-    said = json.loads(raw)
+    """A job, a pod and an event as a cluster might answer, any JSON in any place, read as a visit reads them."""
+    try:
+        said = json.loads(raw)
+    except (ValueError, RecursionError):
+        return
     if not isinstance(said, dict):
-        raise ValueError("not an object")  # noqa: TRY004 - what json.loads raises too
-    pod = said.get("pod") if isinstance(said.get("pod"), dict) else said
-    job = said.get("job") if isinstance(said.get("job"), dict) else said
+        return
+    pod, job, event, workload = (
+        sound(said[name] if isinstance(said.get(name), dict) else said)
+        for name in ("pod", "job", "event", "workload")
+    )
     member = member_of(pod, attempt=1, at="2026-01-01T00:00:00Z")
-    verdict_of(job, [member])
-    wait_of(job, [pod], [said], now=NOW, start_limit_seconds=60)
+    allocated = allocated_at(pod)
+    canonical_bytes({**member.to_json(), "allocated_at": allocated})
+    plain_text(verdict_of(job, [member]).reason)
+    members_digest({"p": pod})
+    for held in (job, {**job, "spec": {**(job.get("spec") or {}), "suspend": True}}):
+        wait = wait_of(held, [pod], [event], workload, now=NOW, start_limit_seconds=60, position=workload)
+        if wait is not None:
+            canonical_bytes({"message": wait.message, "object": wait.object, "details": wait.details})
+    for text in edits({}, job):
+        plain_text(text)
+
+
+def plain_text(text: str) -> None:
+    """What goes into a record is text that can be encoded."""
+    canonical_bytes(text)
 
 
 def answers() -> list[bytes]:
@@ -121,7 +144,27 @@ def answers() -> list[bytes]:
         "spec": {"completions": 1, "parallelism": 1, "suspend": False},
         "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
     }
-    return [json.dumps({"pod": waiting, "job": job}).encode(), json.dumps(waiting).encode()]
+    queued = {
+        "metadata": {"name": "w"}, "spec": {"queueName": "q", "active": True}, "positionInClusterQueue": 3,
+        "status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}],
+                   "admissionChecks": [{"name": "c", "state": "Rejected", "message": "no"}]},
+    }  # fmt: skip
+    event = {
+        "involvedObject": {"kind": "Job", "name": "j", "uid": "u"}, "reason": "FailedCreate", "count": 2,
+        "message": "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0",
+        "lastTimestamp": "2026-01-01T00:00:01Z",
+    }  # fmt: skip
+    ascend = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
+    given = {
+        **waiting,
+        "metadata": {"name": "p", "annotations": {ascend: '{"devices": [{"device_id": "0"}]}'}},
+    }
+    going = {**job, "status": {}}
+    return [
+        json.dumps({"pod": waiting, "job": job}).encode(),
+        json.dumps(waiting).encode(),
+        json.dumps({"pod": given, "job": going, "event": event, "workload": queued}).encode(),
+    ]
 
 
 def secrets(raw: bytes) -> None:
@@ -139,7 +182,7 @@ TEXTS = [
                modules=(QUALITY + "documents", QUALITY + "readers"))
         for name, seeds in SHARDS.items()
     ),
-    Target(name="answers of a cluster", call=cluster, seeds=answers, refuses=(ValueError, RecursionError),
+    Target(name="answers of a cluster", call=cluster, seeds=answers, refuses=(),
            modules=("pretrain_archive.compute.kubernetes",)),
     Target(name="scan for secrets", call=secrets, seeds=lambda: [b"key = 'AKIAIOSFODNN7EXAMPLE'\n", LINES],
            modules=("pretrain_archive.package.secrets",)),

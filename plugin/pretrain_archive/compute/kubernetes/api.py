@@ -9,9 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
-from urllib.parse import quote
 
 from pretrain_archive.compute.kubernetes.api_errors import (
     Answer,
@@ -23,6 +21,7 @@ from pretrain_archive.compute.kubernetes.api_errors import (
     refusal,
     unavailable,
 )
+from pretrain_archive.compute.kubernetes.api_places import PLACES, QUEUES
 from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError
 
@@ -34,45 +33,6 @@ log = logging.getLogger(__name__)
 Object = dict[str, Any]
 Objects = list[Object]
 Query = list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where objects of a kind live: API group (empty is the core), version, plural."""
-
-    group: str
-    version: str
-    plural: str
-
-    def path(self, namespace: str, name: str = "", sub: str = "") -> str:
-        """The path of a collection or an object."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        parts = [root, "namespaces", quote(namespace, safe=""), self.plural]
-        return "/".join([*parts, *(quote(part, safe="") for part in (name, sub) if part)])
-
-
-PLACES = {
-    "Job": Place("batch", "v1", "jobs"),
-    "TrainJob": Place("trainer.kubeflow.org", "v1alpha1", "trainjobs"),
-    "Pod": Place("", "v1", "pods"),
-    "Service": Place("", "v1", "services"),
-    "Event": Place("", "v1", "events"),
-    "Workload": Place("kueue.x-k8s.io", "v1beta1", "workloads"),
-}
-QUEUES = Place("visibility.kueue.x-k8s.io", "v1beta1", "localqueues")
-"""Where Kueue tells the order of what waits (its visibility API, which a cluster may lack)."""
-CALLS = (
-    ("batch", "jobs", ("create", "get", "list", "watch", "patch", "delete")),
-    ("trainer.kubeflow.org", "trainjobs", ("create", "get", "list", "watch", "patch", "delete")),
-    ("", "services", ("create", "get", "delete")),
-    ("", "pods", ("get", "list", "watch", "delete")),
-    ("", "pods/log", ("get",)),
-    ("", "events", ("list", "watch")),
-    ("kueue.x-k8s.io", "workloads", ("list", "watch")),
-    ("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ("get",)),
-)
-"""Everything that is asked of a cluster: group, resource, verbs. The rows of custom resources only where they are
-used. A role for the service account of the connection is written from it."""
 
 PAGE = 500
 STRICT = (("fieldValidation", "Strict"),)
@@ -188,7 +148,7 @@ class KubernetesApi:
             if answer.absent:
                 return found
             page = self._object(call, answer)
-            found += [self._checked(call, item) for item in page.get("items") or ()]
+            found += [self._checked(call, item) for item in _list(page.get("items"))]
             mark = str((page.get("metadata") or {}).get("continue") or "")
             if not mark:
                 return found
@@ -221,7 +181,7 @@ class KubernetesApi:
         path = QUEUES.path(namespace, queue, "pendingworkloads")
         answer = self._once("GET", path, [("limit", "1000")], None, "application/json")
         items = answer.body.get("items") if answer.status == 200 else None
-        return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        return [sound(item) for item in _list(items) if isinstance(item, dict)]
 
     def log(self, namespace: str, pod: str, *, lines: int = 40) -> str:
         """See :class:`ClusterApi`."""
@@ -283,7 +243,7 @@ class KubernetesApi:
             self._refuse(call, answer)
         try:
             found = json.loads(answer.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         return self._checked(call, found)
 
@@ -298,3 +258,8 @@ class KubernetesApi:
 
     def _refuse(self, call: Call, answer: Answer) -> NoReturn:
         raise refusal(call, answer, self._host)
+
+
+def _list(items: Any) -> list[Any]:
+    """What should be a list; anything else is one thing that is no object."""
+    return items if isinstance(items, list) else [items] if items else []

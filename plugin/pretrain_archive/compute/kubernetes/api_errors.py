@@ -43,7 +43,7 @@ class Answer:
         """The ``Status`` object of an error, empty if it is none."""
         try:
             found = json.loads(self.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -59,8 +59,8 @@ class Answer:
 
     @property
     def _namespace(self) -> bool:
-        details = self.body.get("details") or {}
-        return details.get("kind") == "namespaces"
+        details = self.body.get("details")
+        return isinstance(details, dict) and details.get("kind") == "namespaces"
 
 
 def passes(answer: Answer, method: str) -> bool:

@@ -17,6 +17,8 @@ LOST = timedelta(seconds=60)
 """A pod that is still there so long after its time to end has a node that does not answer."""
 LOST_REASONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 
+LONGEST_INDEX = 9
+"""Digits of a member's index: the API's own is a 32-bit number."""
 LONGEST_TEXT = 2000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 _DIGEST = re.compile(r"@(sha256:[0-9a-f]{64})$")
@@ -34,7 +36,7 @@ def worker_of(pod: Mapping[str, Any]) -> int:
     metadata = pod.get("metadata") or {}
     for kind in ("annotations", "labels"):
         text = str((metadata.get(kind) or {}).get(INDEX, ""))
-        if text.isdecimal():
+        if text.isdecimal() and len(text) <= LONGEST_INDEX:
             return int(text)
     return 0
 
@@ -107,8 +109,8 @@ def _configured(annotations: Mapping[str, Any]) -> list[str]:
     text = annotations.get("ascend.kubectl.kubernetes.io/ascend-910-configuration")
     try:
         found = json.loads(text) if text else {}
-        return [f"Ascend910-{device['device_id']}" for device in found.get("devices", [])]
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return [plain(f"Ascend910-{device['device_id']}") for device in found.get("devices", [])]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from pretrain_archive.compute.kubernetes.api import PLACES
+from pretrain_archive.compute.kubernetes.api_places import PLACES
 from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.domain.errors import ArchiveError
 
@@ -63,7 +63,10 @@ class ClientCluster:
         while True:
             page = [*query, ("continue", token)] if token else query
             found = await self._read(PLACES[kind].path(namespace), page)
-            items += [sound(item) for item in found.get("items") or [] if isinstance(item, dict)]
+            listed = found.get("items") or []
+            if not isinstance(listed, list):
+                raise FollowError(f"the list of {kind} is none: {str(listed)[:200]}")
+            items += [sound(item) for item in listed if isinstance(item, dict)]
             meta = found.get("metadata") or {}
             token = meta.get("continue") or ""
             if not token:
@@ -86,27 +89,31 @@ class ClientCluster:
                     raise FollowError(f"a line of the watch is no event: {str(event)[:200]}")
                 if event.get("type") == "ERROR":
                     status = event.get("object") or {}
+                    code = status.get("code")
                     raise FollowError(
-                        str(status.get("message") or status), status=int(status.get("code") or 0)
+                        str(status.get("message") or status), status=code if isinstance(code, int) else 0
                     )
                 yield {**event, "object": sound(event.get("object") or {})}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FollowError(f"a line of the watch cannot be read: {error}") from error
         except _broken() as error:
             raise FollowError(f"the watch broke off: {error or type(error).__name__}") from error
         finally:
             answer.close()
 
-    async def _read(self, path: str, query: list[tuple[str, str]]) -> Any:
+    async def _read(self, path: str, query: list[tuple[str, str]]) -> Object:
         answer = await self._send(path, query, seconds=REQUEST_SECONDS)
         try:
-            return json.loads(await answer.read())
-        except ValueError as error:
+            found = json.loads(await answer.read())
+        except (ValueError, RecursionError) as error:
             raise FollowError(f"{path}: the answer is no JSON: {error}") from error
         except _broken() as error:
             raise FollowError(f"{path}: {error or type(error).__name__}") from error
         finally:
             answer.release()
+        if not isinstance(found, dict):
+            raise FollowError(f"{path}: the answer is no object: {str(found)[:200]}")
+        return sound(found)
 
     async def _send(self, path: str, query: list[tuple[str, str]], *, seconds: float) -> Any:
         """The raw answer of a request that was good; anything else is a :class:`FollowError`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Any
 
 from pretrain_archive.domain.identity import parse_time
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 
 TIME = "time"
 """A text that is a moment (RFC 3339 with a zone)."""
+
+LARGEST = 2**53 - 1
+"""Of integers: a larger one is the same number to nobody who reads the record (RFC 8785)."""
 
 Shape = Any
 """A type, :data:`TIME`, ``{name: shape}`` for an object, ``[shape]`` for a list; what is not named passes as it is."""
@@ -39,10 +43,15 @@ _CONTAINER: Shape = {
 _METADATA: Shape = {
     "name": str, "uid": str, "namespace": str, "labels": _TEXTS, "annotations": _TEXTS, "creationTimestamp": TIME,
     "deletionTimestamp": TIME, "ownerReferences": [{"uid": str, "name": str, "kind": str}],
+    "resourceVersion": str, "continue": str,
 }  # fmt: skip
+_NAMED: Shape = {"name": str}
 SHAPE: Shape = {
     "metadata": _METADATA,
-    "spec": {"nodeName": str, "suspend": bool, "containers": [{"name": str}]},
+    "spec": {
+        "nodeName": str, "suspend": bool, "containers": [_NAMED], "parallelism": int, "queueName": str, "active": bool,
+        "trainer": {"numNodes": int}, "template": {"spec": {"containers": [_NAMED]}},
+    },
     "status": {
         "phase": str, "reason": str, "message": str, "startTime": TIME, "nominatedNodeName": str,
         "conditions": [_CONDITION], "containerStatuses": [_CONTAINER], "initContainerStatuses": [_CONTAINER],
@@ -51,9 +60,10 @@ SHAPE: Shape = {
     },
     "involvedObject": {"kind": str, "name": str, "uid": str}, "regarding": {"kind": str, "name": str, "uid": str},
     "reason": str, "message": str, "note": str, "series": {"lastObservedTime": TIME}, "lastTimestamp": TIME,
-    "firstTimestamp": TIME, "eventTime": TIME,
+    "firstTimestamp": TIME, "eventTime": TIME, "count": int, "kind": str,
+    "positionInLocalQueue": int, "positionInClusterQueue": int, "priority": int,
 }  # fmt: skip
-"""What is read of jobs, pods, workloads and events."""
+"""What is read of jobs, pods, workloads, events and places in a queue."""
 
 
 def sound(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +73,7 @@ def sound(item: Mapping[str, Any]) -> dict[str, Any]:
     if odd:
         name = (made.get("metadata") or {}).get("name", "")
         log.warning(
-            "%s %s says what cannot be read: %s", item.get("kind") or "object", name, ", ".join(odd[:5])
+            "%s %s says what cannot be read: %s", made.get("kind") or "object", name, ", ".join(odd[:5])
         )
     return made
 
@@ -75,13 +85,18 @@ def _fits(value: Any, shape: Shape) -> bool:
         return isinstance(value, list)
     if shape is TIME:
         return _is_time(value)
-    return isinstance(value, shape) and (shape is bool or not isinstance(value, bool))
+    if shape is str:
+        return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+    if shape is int:
+        return isinstance(value, int) and not isinstance(value, bool) and -LARGEST <= value <= LARGEST
+    return isinstance(value, shape)
 
 
 def _is_time(value: Any) -> bool:
+    """Whether it is a moment that has a place in UTC: the first and last days of the calendar may have none."""
     try:
-        return isinstance(value, str) and parse_time(value) is not None
-    except ValueError:
+        return isinstance(value, str) and parse_time(value).astimezone(UTC) is not None
+    except (ValueError, OverflowError):
         return False
 
 

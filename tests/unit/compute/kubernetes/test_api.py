@@ -15,9 +15,10 @@ import pytest
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.cluster_patch import merge
 
-from pretrain_archive.compute.kubernetes.api import CALLS, PLACES, KubernetesApi, TakenError
+from pretrain_archive.compute.kubernetes.api import KubernetesApi, TakenError
 from pretrain_archive.compute.kubernetes.api_errors import Answer, pause_of
 from pretrain_archive.compute.kubernetes.api_open import open_kubeconfig
+from pretrain_archive.compute.kubernetes.api_places import CALLS, PLACES
 from pretrain_archive.domain.errors import ArchiveError, ClusterUnavailableError, InputError, RefusedError
 
 SPACE = "training"
@@ -287,6 +288,15 @@ def test_an_order_of_the_queue_that_is_not_told(
     assert [] == slept
 
 
+@pytest.mark.parametrize("answer", [b'{"items": [{"metadata": "x"}, 5]}', b'{"items": 7}', b"[" * 100_000])
+def test_an_odd_order_of_the_queue(
+    api: KubernetesApi, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    """What cannot be read there only leaves a number out."""
+    monkeypatch.setattr(api, "_once", lambda *_: Answer(status=200, data=answer))
+    assert all("name" not in (item.get("metadata") or {}) for item in api.pending(SPACE, "gpus"))
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -294,6 +304,8 @@ def test_an_order_of_the_queue_that_is_not_told(
         pytest.param(b"[]", id="no object"),
         pytest.param(b'{"metadata": {}, "items": [5]}', id="an item that is none"),
         pytest.param(b'{"metadata": {}, "items": [{"spec": {}}]}', id="an item without metadata"),
+        pytest.param(b'{"metadata": {}, "items": 7}', id="items that are none"),
+        pytest.param(b"[" * 100_000, id="brackets without end"),
         pytest.param(b'{"items": []}', id="a list without metadata"),
     ],
 )

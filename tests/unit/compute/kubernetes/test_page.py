@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import yaml
 
-from pretrain_archive.compute.kubernetes.api import CALLS
+from pretrain_archive.compute.kubernetes.api_places import CALLS
 from pretrain_archive.compute.kubernetes.exits import RETRIED, UNCOUNTED
 from pretrain_archive.compute.kubernetes.manifest_request import VENDORS
 from pretrain_archive.domain.kinds.cluster import ExitClass, WaitReason

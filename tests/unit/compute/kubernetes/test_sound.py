@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from tests.unit.compute.kubernetes.objects import START, at, condition, event, job, pod
 
 from pretrain_archive.compute.kubernetes.exits import member_of, verdict_of
+from pretrain_archive.compute.kubernetes.exits_pod import INDEX
 from pretrain_archive.compute.kubernetes.follow_news import members_digest
 from pretrain_archive.compute.kubernetes.launch_compare import edits
 from pretrain_archive.compute.kubernetes.launch_facts import allocated_at
 from pretrain_archive.compute.kubernetes.sound import sound
 from pretrain_archive.compute.kubernetes.waiting import wait_of
+from pretrain_archive.ledger.canonical import canonical_bytes
 
 POD = pod(
     index=1, phase="Failed", node="n1",
@@ -28,6 +30,7 @@ POD = pod(
     conditions=[condition("PodScheduled"), condition("DisruptionTarget", reason="PreemptionByScheduler")],
 )  # fmt: skip
 POD["metadata"]["deletionTimestamp"] = at(5)
+ASCEND = "ascend.kubectl.kubernetes.io/ascend-910-configuration"
 JUNK: st.SearchStrategy[Any] = st.sampled_from(
     [None, 0, 7.5, True, "", "words", [], ["words", 3, None], {}, {"a": 1}, [[]], {"": {}}]
 )
@@ -58,9 +61,10 @@ def read_all(told_pod: dict[str, Any], told_job: dict[str, Any], told_event: dic
     allocated_at(told_pod)
     verdict_of(told_job, [member])
     members_digest({"p": told_pod})
-    wait_of(
+    wait = wait_of(
         told_job, [told_pod], [told_event], None, now=START + timedelta(seconds=10), start_limit_seconds=60
     )
+    canonical_bytes([member.to_json(), [wait.message, wait.object, wait.details] if wait else []])
     edits(job(), told_job)
 
 
@@ -77,6 +81,31 @@ def test_no_visit_breaks(data: st.DataObject) -> None:
     for name in data.draw(st.lists(st.sampled_from(sorted(told)), min_size=1, max_size=2)):
         places = [p for p in paths(told[name]) if p != ("metadata",)]  # without it there is no object at all
         told[name] = spoiled(told[name], data.draw(st.sampled_from(places)), data.draw(JUNK))
+    read_all(sound(told["pod"]), sound(told["job"]), sound(told["event"]))
+
+
+@pytest.mark.parametrize(
+    ("part", "path", "junk"),
+    [
+        pytest.param("pod", ("metadata", "uid"), "\ud800", id="half of a character"),
+        pytest.param("pod", ("metadata", "annotations", INDEX), "9" * 5000, id="an index of 5000 digits"),
+        pytest.param("pod", ("metadata", "annotations", ASCEND), "[" * 100_000, id="an annotation of brackets"),
+        pytest.param(
+            "pod", ("metadata", "annotations", ASCEND), '{"devices": [{"device_id": "\\ud800"}]}',
+            id="a device that is half a character",
+        ),
+        pytest.param("pod", ("status", "containerStatuses", 0, "restartCount"), 10**30, id="a count beyond 2^53"),
+        pytest.param("pod", ("metadata", "deletionTimestamp"), "9999-12-31T23:59:59-23:00", id="after the last day"),
+        pytest.param("job", ("spec", "parallelism"), "many", id="members that are a text"),
+        pytest.param("job", ("spec", "trainer"), "x", id="a trainer that is a text"),
+        pytest.param("job", ("spec", "template"), {"spec": {"containers": ["x"]}}, id="a container that is a text"),
+        pytest.param("event", ("count",), float("inf"), id="a count without end"),
+    ],
+)  # fmt: skip
+def test_hostile_objects_are_read_and_recorded(part: str, path: tuple[Any, ...], junk: Any) -> None:
+    """What no type forbids breaks nothing either, and what is read fits into a record."""
+    told = {"pod": POD, "job": job(), "event": event("FailedCreate", "exceeded quota", job())}
+    told[part] = spoiled(told[part], path, junk)
     read_all(sound(told["pod"]), sound(told["job"]), sound(told["event"]))
 
 
