@@ -13,7 +13,8 @@ lines; each worker's are its own word. ``digest`` is ``sha256:`` over the JSON l
 how many ``reads`` it stands for (1 where unsaid), how many failed (``errors``) or gave nothing (``empty``), and a
 ``problem`` with the data themselves: ``unreadable`` or ``digest`` (not the bytes that the manifest names), with
 ``shard``, ``detail``, ``expected`` and ``found``; the stop conditions say what then ends the job.
-The evaluation gets ``EVALUATION`` (the file it writes) instead of the last.
+The evaluation gets ``EVALUATION`` (the file it writes) instead of the last, and ``SAMPLES``: a file (JSON Lines) for
+outputs that persons may be asked to read.
 """
 
 from __future__ import annotations

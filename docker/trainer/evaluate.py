@@ -1,7 +1,8 @@
 """Bits per byte of a checkpoint on the validation split, against models that cost nothing to have.
 
 Reads ``PRETRAIN_ARCHIVE_CONFIG``, ``_DATA_MANIFEST`` and ``_RESUME_FROM`` (the checkpoint folder) and writes one
-JSON document to ``PRETRAIN_ARCHIVE_EVALUATION``. The baselines are the untrained model of the same seed and
+JSON document to ``PRETRAIN_ARCHIVE_EVALUATION``; where ``_SAMPLES`` names a file, a few continuations by the trained
+and the untrained model for persons to read. The baselines are the untrained model of the same seed and
 byte n-gram models of orders 3 and 4 counted on the *whole* training split, which the demo's transformer sees
 only a small part of. n-gram models of order 5 and more beat the demo's configuration: it trains for a minute.
 """
@@ -16,22 +17,30 @@ from typing import Any
 
 import checkpoint as checkpoints
 import ngram
+import samples
 from configuration import Configuration, load_configuration
-from contract import TrainerError, required, run
+from contract import TrainerError, optional_path, required, run
 from corpus import Corpus, load_manifest, load_split
 from model import build_model, prepare_torch, weights_digest
 from scoring import Bits, Sample, choose, interval, model_bits
 
 ORDERS = (3, 4)
+UNTRAINED = "untrained model"
+
+Json = dict[str, Any]
 
 
-def evaluate(configuration: Configuration, folder: Path, train: Corpus, validation: Corpus) -> dict[str, Any]:
-    """The whole report as plain JSON."""
+def evaluate(
+    configuration: Configuration, folder: Path, train: Corpus, validation: Corpus
+) -> tuple[Json, list[Json]]:
+    """The whole report as plain JSON, and the continuations that persons can read."""
     sample = choose(validation, context=configuration.model.context, limit=configuration.report_bytes)
     found = checkpoints.read(folder, configuration)
     model = build_model(configuration)
+    prompts = samples.choose_prompts(validation, context=configuration.model.context)
+    before = samples.continuations(model, prompts, configuration)
     untrained = _baseline(
-        "untrained model",
+        UNTRAINED,
         "untrained model",
         weights_digest(model.state_dict()),
         _metrics(model_bits(model, sample, configuration), sample),
@@ -41,14 +50,18 @@ def evaluate(configuration: Configuration, folder: Path, train: Corpus, validati
     except RuntimeError as error:
         raise TrainerError(f"checkpoint {folder}: its weights do not fit the model: {error}") from error
     metrics = _metrics(model_bits(model, sample, configuration), sample)
+    written = samples.items(
+        prompts, samples.continuations(model, prompts, configuration), before, name=UNTRAINED
+    )
     counts = ngram.count(train.stream, max(ORDERS))
-    return {
+    report = {
         "metrics": metrics,
         "baselines": [untrained, *(_ngram(counts.lower(order), sample) for order in ORDERS)],
         "definition": definition(configuration, sample, train),
         "data_set": "validation split",
         "data_set_digest": validation.digest,
     }
+    return report, written
 
 
 def definition(configuration: Configuration, sample: Sample, train: Corpus) -> dict[str, Any]:
@@ -91,8 +104,10 @@ def main() -> int:
     prepare_torch(configuration)
     entries = load_manifest(Path(manifest))
     train, validation = load_split(entries, "train"), load_split(entries, "validation")
-    report = evaluate(configuration, Path(folder), train, validation)
-    _write(Path(target), report)
+    report, written = evaluate(configuration, Path(folder), train, validation)
+    if (beside := optional_path(os.environ, "SAMPLES")) is not None:
+        _write(beside, "samples", "".join(json.dumps(item) + "\n" for item in written))
+    _write(Path(target), "report", json.dumps(report, indent=2, ensure_ascii=False))
     ours, *others = (subject["metrics"][0]["value"] for subject in (report, *report["baselines"]))
     names = [baseline["name"] for baseline in report["baselines"]]
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, others, strict=True))
@@ -124,18 +139,18 @@ def _metrics(bits: Bits, sample: Sample) -> list[dict[str, Any]]:
     ]
 
 
-def _write(target: Path, report: dict[str, Any]) -> None:
-    """Write the report under another name first, so that a reader sees all of it or nothing."""
+def _write(target: Path, what: str, text: str) -> None:
+    """Write a text under another name first, so that a reader sees all of it or nothing."""
     temporary = target.with_name(f".{target.name}.tmp")
     try:
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2, ensure_ascii=False)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
         raise TrainerError(
-            f"report {target}: cannot be written: {error.strerror}. Check folder and space."
+            f"{what} {target}: cannot be written: {error.strerror}. Check folder and space."
         ) from error
 
 

@@ -89,6 +89,7 @@ class Attempt:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.events_file = self.folder / "events.jsonl"
         self.report = self.folder / "evaluation.json"
+        self.samples = self.folder / "samples.jsonl"
         self.checkpoint_folder = self.checkpoints or self.folder / "checkpoints"
         (self.folder / "config.json").write_text(json.dumps(self.configuration), encoding="utf-8")
 
@@ -103,6 +104,7 @@ class Attempt:
             "PRETRAIN_ARCHIVE_RESUME_FROM": str(self.resume_from or ""),
             "PRETRAIN_ARCHIVE_EVENTS": str(self.events_file),
             "PRETRAIN_ARCHIVE_EVALUATION": str(self.report),
+            "PRETRAIN_ARCHIVE_SAMPLES": str(self.samples),
             **changes,
         }
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.integration.trainer.harness import Attempt, configured, write_corpus
 
-from pretrain_archive.domain.kinds import Baseline, MetricResult
+from pretrain_archive.domain.kinds import Baseline, CheckpointRegistered, MetricResult
+from pretrain_archive.services.human_items import draw
 
 LEARNING = configured(steps=60, checkpoint_every=30, evaluate_every=0, context=32, width=32)
 
@@ -89,9 +90,33 @@ def test_an_earlier_checkpoint_differs_and_its_baselines_do_not(
     assert report["definition"] == other["definition"]
 
 
-def test_a_report_that_cannot_be_written(attempt: Attempt) -> None:
+@pytest.mark.requirement("R118")
+def test_outputs_for_readers(attempt: Attempt, report: dict[str, Any]) -> None:
+    """Beside the numbers stand continuations by both models, in the form that an evaluation by persons reads."""
+    first = attempt.samples.read_bytes()
+    attempt.call("evaluate", expected=0)
+    names: dict[str, Any] = {"checkpoint_id": "ckpt_1", "digest": "sha256:1"}
+    subject = CheckpointRegistered.model_construct(**names)
+    with attempt.samples.open("rb") as file:
+        drawn = draw(file, where="samples", pairs=True, subject=subject, size=20, seed=1)
+
+    assert first == attempt.samples.read_bytes()
+    assert (6, 0, report["baselines"][0]["name"]) == (drawn.count, drawn.duplicates, drawn.baseline_name)
+    assert all(item.prompt and item.output and not item.identical for item in drawn.items)
+
+
+def test_numbers_without_outputs(attempt: Attempt, report: dict[str, Any]) -> None:
+    """Where no file is named for outputs, none is written, and the report is the same."""
+    attempt.samples.unlink()
+    attempt.call("evaluate", expected=0, PRETRAIN_ARCHIVE_SAMPLES="")
+
+    assert not attempt.samples.exists()
+    assert report == json.loads(attempt.report.read_bytes())
+
+
+@pytest.mark.parametrize(("what", "variable"), [("report", "EVALUATION"), ("samples", "SAMPLES")])
+def test_a_file_that_cannot_be_written(attempt: Attempt, what: str, variable: str) -> None:
     """One line names the path; nothing half-written stays."""
-    absent = attempt.folder / "absent" / "report.json"
-    assert f"report {absent}: cannot be written" in attempt.call(
-        "evaluate", PRETRAIN_ARCHIVE_EVALUATION=str(absent)
-    )
+    absent = attempt.folder / "absent" / "file"
+    changes: dict[str, Any] = {f"PRETRAIN_ARCHIVE_{variable}": str(absent)}
+    assert f"{what} {absent}: cannot be written" in attempt.call("evaluate", **changes)
