@@ -9,6 +9,7 @@ from typing import Any
 from tests.support.main_line import POLICY
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.governance_drill import CHECKS
 from pretrain_archive.domain.identity import Ref, new_id
 from pretrain_archive.domain.policy import LoadedPolicy, parse_policy
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
@@ -19,7 +20,6 @@ from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.services.platform_said import Speaker
 
 DIGEST = "sha256:" + "0" * 64
-DRILL_CHECKS = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
 
 
 def policy_text(project: str, platform: str = "", **changes: str) -> str:
@@ -97,16 +97,15 @@ class Grounds:
 
     def attempt(
         self, uid: str, environment: dict[str, Any] | None, *, number: int = 1, workers: int = 2,
-        state: str | None = "completed", nodes: tuple[str, ...] = (),
+        state: str | None = "completed", nodes: tuple[str, ...] = (), target: str = "local",
     ) -> None:  # fmt: skip
         """An attempt whose workers ran on ``environment`` (None: nobody looked) and ended as ``state``."""
-        self.add(uid, kinds.LaunchIntended(
-            token_digest=DIGEST, token={}, target="local", checkpoint_size=1, checkpoint_root="0", signer="s",
-        ), number)  # fmt: skip
+        self.add(uid, kinds.LaunchIntended.model_validate({
+            "token_digest": DIGEST, "token": {}, "target": target, "checkpoint_size": 1, "checkpoint_root": "0",
+            "signer": "s",
+        }), number)  # fmt: skip
         for worker in range(workers if environment is not None else 0):
-            self.add(uid, kinds.EnvironmentObserved(
-                moment="start", worker=worker, environment=environment or {}, environment_digest=DIGEST,
-            ), number)  # fmt: skip
+            self.look(uid, environment or {}, number=number, worker=worker)
         for worker, node in enumerate(nodes):
             self.add(uid, kinds.MemberObserved(
                 attempt=number, worker=worker, name=f"pod-{worker}", phase="Running", node=node,
@@ -115,6 +114,12 @@ class Grounds:
         if state is not None:
             self.end(uid, state, number=number)
 
+    def look(self, uid: str, environment: dict[str, Any], *, number: int, worker: int) -> Record:
+        """What the probe sees inside a worker of an attempt."""
+        return self.add(uid, kinds.EnvironmentObserved(
+            moment="start", worker=worker, environment=environment, environment_digest=DIGEST,
+        ), number)  # fmt: skip
+
     def end(self, uid: str, state: str, *, number: int = 1) -> Record:
         """The end of an attempt."""
         code = 0 if state == "completed" else 1
@@ -122,15 +127,17 @@ class Grounds:
             {"attempt": number, "state": state, "exit_code": code, "reason": state}
         ), number)  # fmt: skip
 
-    def drill(self, uid: str, injected: str = "worker_exit", *, passed: bool = True) -> Record:
+    def drill(
+        self, uid: str, injected: str = "worker_exit", *, passed: bool = True, **changes: Any
+    ) -> Record:
         """File a recovery drill of a run."""
         verdict = "verified" if passed else "changed"
         checks = [
-            {"name": name, "verdict": verdict, "expected": "", "found": "", "at": ""} for name in DRILL_CHECKS
+            {"name": name, "verdict": verdict, "expected": "", "found": "", "at": ""} for name in CHECKS
         ]
         return self.add(uid, kinds.DrillFiled.model_validate({
             "target": "local", "injected": injected, "detail": "x", "attempt": 1, "recovered_attempt": 2,
-            "passed": passed, "checks": checks,
+            "passed": passed, "checks": checks, **changes,
         }))  # fmt: skip
 
     def view(self, uid: str) -> RunView:

@@ -50,6 +50,34 @@ def newest_values(view: RunView, where: str, *, attempt: int | None = None) -> l
     return list({s.worker: s for s in seen if s.attempt == chosen}.values())
 
 
+def values_of(view: RunView, where: str, attempt: int) -> list[Seen]:
+    """Every observation of the value in one attempt; of a policy's value that of the run."""
+    return [s for s in seen_values(view, where) if where.startswith(POLICY) or s.attempt == attempt]
+
+
+def workers_of(view: RunView, attempt: int) -> set[int]:
+    """The workers that an attempt is known to have had: those that were seen, and those that a cluster was asked for."""
+    found = {p.worker for r, p in view.all(kinds.EnvironmentObserved) if r.attempt == attempt}
+    found |= {m.worker for _, m in view.all(kinds.MemberObserved) if m.attempt == attempt}
+    launched = [p for r, p in view.all(kinds.LaunchIntended) if r.attempt == attempt]
+    declared = view.latest(kinds.ConfigurationDeclared)
+    if declared is not None and launched and launched[-1].target == "kubernetes":
+        found |= set(range(declared.budget.nodes))
+    return found
+
+
+def nodes_of(view: RunView, attempt: int) -> dict[int, set[str]]:
+    """On which nodes each worker of an attempt was seen."""
+    found: dict[int, set[str]] = {}
+    for _, member in view.all(kinds.MemberObserved):
+        if member.attempt == attempt and member.node:
+            found.setdefault(member.worker, set()).add(member.node)
+    for record, observed in view.all(kinds.EnvironmentObserved):
+        if record.attempt == attempt and (node := observed.environment.get("node")):
+            found.setdefault(observed.worker, set()).add(str(node))
+    return found
+
+
 def _of_policy(view: RunView, path: str) -> Iterator[Seen]:
     found = view.last(kinds.RunOpened)
     value = value_at(found[1].policy, path) if found else None

@@ -20,6 +20,7 @@ from pretrain_archive.compute.local import LocalLaunch
 from pretrain_archive.compute.namespaces import Network, NoNamespacesError
 from pretrain_archive.compute.spec import attempt_folder
 from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.governance_drill import CHECKS
 from pretrain_archive.domain.identity import parse_time, utc_now
 from pretrain_archive.domain.kinds import (
     AttemptEnded,
@@ -44,7 +45,7 @@ from pretrain_archive.services.opening import Host, open_run
 
 __all__ = ["NAMES", "Drill", "Plan", "Review", "drill"]
 
-NAMES = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
+NAMES = CHECKS
 Review = Callable[[str], None]
 """Asks and answers the review of a stopped run; given the run's uid."""
 Strike = Callable[[Plan, str, int], str]

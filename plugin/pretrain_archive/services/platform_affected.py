@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.governance_observed import KINDS, newest_values, same_value, seen_values
+from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.governance_observed import KINDS, newest_values, same_value, values_of
 from pretrain_archive.domain.identity import format_time
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.port import Ledger, RunQuery
 
 PAGE = 200
+OBSERVING = ["run.opened", "launch.intended", "environment.observed", "member.observed", "attempt.ended"]
+"""What is recorded when something runs on a value, or ends on it."""
 
 
 def since_of(days: float) -> str:
-    """The moment so many days ago."""
-    return format_time(datetime.now(UTC) - timedelta(days=days))
+    """The moment so many days ago; ``InputError`` for a number of days that the calendar does not have."""
+    try:
+        return format_time(datetime.now(UTC) - timedelta(days=days))
+    except (ValueError, OverflowError) as error:
+        raise InputError("recent_days", days, "is no span of days", hint="Write 30 or the like.") from error
 
 
 def recent_runs(ledger: Ledger, since: str) -> Iterator[RunView]:
@@ -52,23 +58,25 @@ def affected_by(
     return touched, unrecorded, count
 
 
-def seen_since(
-    ledger: Ledger, where: str, after: str, *, position: int, since: str
-) -> list[kinds.SeenAttempt]:
+def seen_since(ledger: Ledger, where: str, after: str, *, position: int) -> list[kinds.SeenAttempt]:
     """The attempts that were observed on ``after`` behind a position of the log, with how each ended.
 
-    Drills are left out: what breaks off in them does so on purpose.
+    Whatever was recorded of a run since leads to it, however long ago it was opened. Drills are left out: what breaks
+    off in them does so on purpose.
     """
+    streams = dict.fromkeys(r.stream for r in ledger.records(kinds=OBSERVING, after=position))
     found = []
-    for view in recent_runs(ledger, since):
+    for stream in streams:
+        view = RunView.of(stream, ledger.records(streams=[stream], kinds=KINDS))
         if view.last(kinds.DrillFiled) is not None:
             continue
         places = {r.record_id: r.position for r in view.records}
         ends = {e.attempt: e.state for _, e in view.all(kinds.AttemptEnded)}
         hits = {
-            s.attempt: s.record
-            for s in seen_values(view, where)
-            if places.get(s.record, -1) > position and s.attempt and same_value(where, s.value, after)
+            attempt: s.record
+            for attempt in range(1, view.attempts + 1)
+            for s in values_of(view, where, attempt)
+            if places.get(s.record, -1) > position and same_value(where, s.value, after)
         }
         found += [
             kinds.SeenAttempt(run_uid=view.run_uid, attempt=attempt, state=ends.get(attempt), record=record)

@@ -196,9 +196,10 @@ def widen(ledger: Ledger, change: ChangeView, who: Speaker, *, share: float, des
 
 
 def _seen(ledger: Ledger, change: ChangeView) -> list[kinds.SeenAttempt]:
-    """Attempts on the new value since the step before."""
-    p = change.proposed
-    return seen_since(ledger, p.where, p.after, position=change.records[-1].position, since=p.since)
+    """Attempts on the new value since the proposal, without those whose end an earlier stage told already."""
+    told = {(s.run_uid, s.attempt, s.state) for stage in change.widened for s in stage.seen if s.state}
+    seen = seen_since(ledger, change.proposed.where, change.proposed.after, position=change.begin)
+    return [s for s in seen if (s.run_uid, s.attempt, s.state) not in told]
 
 
 def accept(
@@ -232,8 +233,8 @@ def roll_back(ledger: Ledger, change: ChangeView, who: Speaker, *, reason: str, 
     taken = optional("way", way) or change.proposed.rollback
     if taken is None:
         raise InputError("way", way, "the proposal names no way back", hint="Say how it was taken back.")
-    p = change.proposed
-    seen = seen_since(ledger, p.where, p.after, position=change.begin, since=p.since)
+    told = change.proposed
+    seen = seen_since(ledger, told.where, told.after, position=change.begin)
     payload = kinds.PlatformRolledBack(
         change_id=change.change_id, reason=sentence("reason", reason), way=taken, seen=seen, **who.said
     )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.governance_changes import ChangeView
-from pretrain_archive.domain.governance_observed import POLICY, newest_values, same_value
+from pretrain_archive.domain.governance_drill import drill_gaps
+from pretrain_archive.domain.governance_observed import nodes_of, same_value, values_of, workers_of
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_diff import compare
 from pretrain_archive.domain.run_view import RunView
@@ -15,9 +16,13 @@ from pretrain_archive.domain.run_view import RunView
 
 @dataclass
 class Look:
-    """What was looked up in one run: ``against`` names what forbids it as evidence."""
+    """What was looked up in one run: ``against`` names what forbids it as evidence.
+
+    ``attempt`` is the one that came through, ``attempts`` are all that the evidence rests on.
+    """
 
     attempt: int = 0
+    attempts: tuple[int, ...] = ()
     found: list[str] = field(default_factory=list)
     against: list[str] = field(default_factory=list)
     evidence: list[str] = field(default_factory=list)
@@ -37,7 +42,7 @@ def verification(change: ChangeView, view: RunView, reference: RunView | None) -
         _completed(look, view)
         _like(look, change, view, reference)
     _after(look, view, change.begin, "the change was proposed")
-    _on_value(look, change, view, [look.attempt])
+    _on_value(look, change, view)
     _scope(look, change, view)
     return look
 
@@ -53,7 +58,7 @@ def acceptance(change: ChangeView, view: RunView, project: str) -> Look:
     _completed(look, view)
     verified = next((r for r in reversed(change.records) if r.kind == "platform.verified"), None)
     _after(look, view, verified.position if verified else change.begin, "the change was verified")
-    _on_value(look, change, view, [look.attempt])
+    _on_value(look, change, view)
     return look
 
 
@@ -65,29 +70,41 @@ def _drill(look: Look, change: ChangeView, view: RunView) -> None:
         return
     record, drill = found
     look.attempt = drill.recovered_attempt or drill.attempt
+    look.attempts = tuple(dict.fromkeys((drill.attempt, look.attempt)))
     if drill.injected != wanted:
         look.against.append(f"its drill injected {drill.injected}, and {wanted} was named")
-    if not drill.passed:
-        gaps = [str(c.get("name")) for c in drill.checks if c.get("verdict") != "verified"]
+    if drill.recovered_attempt is None:
+        look.against.append("no attempt took over in its drill")
+    else:
+        _ended(look, view)
+    if gaps := drill_gaps(drill):
         look.against.append(f"its drill did not pass: {', '.join(gaps)}")
-    look.take(f"drill {drill.injected} {'passed' if drill.passed else 'did not pass'}", record)
+    look.take(f"drill {drill.injected} {'did not pass' if gaps else 'passed'}", record)
 
 
 def _completed(look: Look, view: RunView) -> None:
     """The newest attempt completed, and what was measured of it passed."""
-    look.attempt = view.attempts
-    ended = [found for found in view.all(kinds.AttemptEnded) if found[1].attempt == view.attempts]
+    look.attempt, look.attempts = view.attempts, (view.attempts,)
+    if not view.attempts:
+        look.against.append("it has no attempt")
+        return
+    _ended(look, view)
+    if (report := view.last(kinds.EvaluationReported)) is not None:
+        if not report[1].passed:
+            look.against.append("its evaluation did not pass")
+        look.take(f"evaluation {'passed' if report[1].passed else 'not passed'}", report[0])
+
+
+def _ended(look: Look, view: RunView) -> None:
+    """The attempt that came through has an end, and it is a completed one."""
+    ended = [found for found in view.all(kinds.AttemptEnded) if found[1].attempt == look.attempt]
     if not ended:
-        look.against.append("its newest attempt has no end" if view.attempts else "it has no attempt")
+        look.against.append(f"its attempt {look.attempt} has no end")
         return
     record, end = ended[-1]
     if end.state != "completed":
         look.against.append(f"its attempt {end.attempt} {end.state}: {end.reason}")
     look.take(f"attempt {end.attempt} {end.state}", record)
-    if (report := view.last(kinds.EvaluationReported)) is not None:
-        if not report[1].passed:
-            look.against.append("its evaluation did not pass")
-        look.take(f"evaluation {'passed' if report[1].passed else 'not passed'}", report[0])
 
 
 def _like(look: Look, change: ChangeView, view: RunView, reference: RunView | None) -> None:
@@ -105,30 +122,39 @@ def _like(look: Look, change: ChangeView, view: RunView, reference: RunView | No
 
 
 def _after(look: Look, view: RunView, position: int, what: str) -> None:
-    launched = next(
-        (r for r in view.records if r.kind == "launch.intended" and r.attempt == look.attempt), None
-    )
-    if launched is None:
-        look.against.append(f"no launch of attempt {look.attempt} is recorded")
-    elif launched.position < position:
-        look.against.append(f"attempt {look.attempt} was launched before {what}")
-    else:
-        look.take(f"attempt {look.attempt} launched after {what}", launched)
+    launches = {r.attempt: r for r in reversed(view.records) if r.kind == "launch.intended"}
+    for attempt in look.attempts:
+        launched = launches.get(attempt)
+        if launched is None:
+            look.against.append(f"no launch of attempt {attempt} is recorded")
+        elif launched.position < position:
+            look.against.append(f"attempt {attempt} was launched before {what}")
+        else:
+            look.take(f"attempt {attempt} launched after {what}", launched)
 
 
-def _on_value(look: Look, change: ChangeView, view: RunView, attempts: list[int]) -> None:
-    """Each worker that was looked at had the new value; of an attempt that nobody looked at nothing is known."""
+def _on_value(look: Look, change: ChangeView, view: RunView) -> None:
+    """Every worker had the new value whenever it was looked at; one that nobody looked at is unrecorded."""
     where, after = change.proposed.where, change.proposed.after
-    for attempt in attempts:
-        seen = newest_values(view, where, attempt=None if where.startswith(POLICY) else attempt)
-        wrong = [s for s in seen if not same_value(where, s.value, after)]
+    for attempt in look.attempts:
+        seen = values_of(view, where, attempt)
+        wrong = {(s.worker, s.value): s for s in seen if not same_value(where, s.value, after)}
+        who = {s.worker for s in seen}
+        silent = [] if None in who else sorted(workers_of(view, attempt) - who)
         if not seen:
             look.against.append(f"{where} of attempt {attempt} is unrecorded")
-        for one in wrong[:5]:
-            who = "the run" if one.worker is None else f"worker {one.worker}"
-            look.against.append(f"{who} of attempt {attempt} had {where} {one.value}, not {after}")
-        if seen and not wrong:
-            look.take(f"{where} {after} in {len(seen)} places", *(s.record for s in seen))
+        elif silent:
+            look.against.append(f"{where} of attempt {attempt} is unrecorded in {_workers(silent)}")
+        for one in list(wrong.values())[:5]:
+            name = "the run" if one.worker is None else f"worker {one.worker}"
+            look.against.append(f"{name} of attempt {attempt} had {where} {one.value}, not {after}")
+        if seen and not wrong and not silent:
+            look.take(f"attempt {attempt}: {where} {after} in {len(who)} places", *(s.record for s in seen))
+
+
+def _workers(numbers: list[int]) -> str:
+    more = f" and {len(numbers) - 5} more" if len(numbers) > 5 else ""
+    return f"worker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers[:5]))}{more}"
 
 
 def _scope(look: Look, change: ChangeView, view: RunView) -> None:
@@ -138,16 +164,16 @@ def _scope(look: Look, change: ChangeView, view: RunView) -> None:
         look.against.append(f"project {project} is outside the controlled scope")
     if not proposed.scope_nodes:
         return
-    nodes = {m.node for _, m in view.all(kinds.MemberObserved) if m.attempt == look.attempt and m.node}
-    nodes |= {
-        str(node)
-        for record, o in view.all(kinds.EnvironmentObserved)
-        if record.attempt == look.attempt and (node := o.environment.get("node"))
-    }
-    outside = sorted(nodes - set(proposed.scope_nodes))
-    if not nodes:
-        look.against.append("on which nodes it ran is unrecorded")
-    elif outside:
-        look.against.append(f"nodes outside the controlled scope: {', '.join(outside)}")
-    else:
-        look.take(f"on {', '.join(sorted(nodes))}")
+    for attempt in look.attempts:
+        placed = nodes_of(view, attempt)
+        nodes = {node for names in placed.values() for node in names}
+        outside = sorted(nodes - set(proposed.scope_nodes))
+        silent = sorted(workers_of(view, attempt) - placed.keys())
+        if not nodes:
+            look.against.append(f"on which nodes attempt {attempt} ran is unrecorded")
+        elif silent:
+            look.against.append(f"on which nodes attempt {attempt} ran is unrecorded of {_workers(silent)}")
+        if outside:
+            look.against.append(f"nodes outside the controlled scope: {', '.join(outside)}")
+        elif nodes and not silent:
+            look.take(f"attempt {attempt} on {', '.join(sorted(nodes))}")

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.cli.conftest import OTHER_RUN, Answer, Home
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.governance_drill import CHECKS
 from pretrain_archive.domain.identity import new_id
 from pretrain_archive.domain.kinds import BY_MODEL
 from pretrain_archive.domain.records import Actor, Draft, Origin
@@ -64,12 +65,19 @@ def test_a_change_from_proposal_to_its_end(home: Callable[[], Home]) -> None:
     assert 4 == early.code
     assert "no stage skips it" in early.err
     environment = {"packages": {"torch": "2.10.0"}}
-    tell(made, OTHER_RUN,
-         (kinds.LaunchIntended(token_digest=DIGEST, token={}, target="local", checkpoint_size=1, checkpoint_root="0",
-                               signer="s"), 7),
-         (kinds.EnvironmentObserved(moment="start", environment=environment, environment_digest=DIGEST), 7),
-         (kinds.DrillFiled(target="local", injected="worker_exit", detail="x", attempt=7, recovered_attempt=None,
-                           passed=True, checks=[]), 7))  # fmt: skip
+    checks = [{"name": name, "verdict": "verified"} for name in CHECKS]
+    for number, state in ((7, "failed"), (8, "completed")):
+        ended = {"attempt": number, "state": state, "exit_code": int(state == "failed"), "reason": state}
+        tell(made, OTHER_RUN,
+             (kinds.LaunchIntended(token_digest=DIGEST, token={}, target="local", checkpoint_size=1,
+                                   checkpoint_root="0", signer="s"), number),
+             (kinds.EnvironmentObserved(moment="start", environment=environment, environment_digest=DIGEST), number),
+             (kinds.AttemptEnded.model_validate(ended), number))  # fmt: skip
+    unfiled = made.ask("platform", "change", "verify", change, "--run", OTHER_RUN)
+    assert 4 == unfiled.code
+    assert "no drill was filed" in unfiled.err
+    tell(made, OTHER_RUN, (kinds.DrillFiled(target="local", injected="worker_exit", detail="x", attempt=7,
+                                            recovered_attempt=8, passed=True, checks=checks), 8))  # fmt: skip
     good(made.ask("platform", "change", "verify", change, "--run", OTHER_RUN, "--json"))
     good(made.ask("platform", "change", "widen", change, "--share", "0.5", "--json"))
     shown = made.ask("platform", "change", "show", change[-8:])

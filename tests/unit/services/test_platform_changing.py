@@ -65,12 +65,13 @@ def again(grounds: Grounds, change: ChangeView) -> ChangeView:
 
 
 def drilled(grounds: Grounds, environment: dict[str, Any] | None = NEW, *, injected: str = "worker_exit",
-            passed: bool = True, project: str = "lab", nodes: tuple[str, ...] = ()) -> str:  # fmt: skip
+            passed: bool = True, project: str = "lab", nodes: tuple[str, ...] = (), state: str | None = "completed",
+            **changes: Any) -> str:  # fmt: skip
     """A drill of two attempts on an environment."""
     uid = grounds.open(project)
     grounds.attempt(uid, environment, state="failed", nodes=nodes)
-    grounds.attempt(uid, environment, number=2, nodes=nodes)
-    grounds.drill(uid, injected, passed=passed)
+    grounds.attempt(uid, environment, number=2, nodes=nodes, state=state)
+    grounds.drill(uid, injected, passed=passed, **changes)
     return uid
 
 
@@ -103,7 +104,9 @@ def test_from_the_proposal_to_acceptance(grounds: Grounds) -> None:
     assert [change.change_id] == [c.change_id for c in changes(grounds.ledger)]
     states = {s["project"]: s["state"] for s in done["proposed"]["support"]}
     assert {"p": "expired", "lab": "unrecorded"} == states
-    assert any("torch 2.10.0 in 2 places" in text for text in done["verified"]["found"])
+    assert {f"attempt {n}: packages.torch 2.10.0 in 2 places" for n in (1, 2)} <= set(
+        done["verified"]["found"]
+    )
 
 
 @pytest.mark.requirement("R229")
@@ -184,6 +187,9 @@ def test_every_component(
         pytest.param({"regression": "drill:rain"}, "neither drill", id="no such fault"),
         pytest.param({"regression": "run:run_x"}, "is not in the ledger", id="no such run"),
         pytest.param({"reason": " "}, "says nothing", id="no reason"),
+        pytest.param({"recent_days": 1e18}, "is no span of days", id="more days than there are"),
+        pytest.param({"recent_days": float("nan")}, "is no span of days", id="no number of days"),
+        pytest.param({"stages": (float("nan"), 1.0)}, "rising", id="a stage that is no number"),
     ],
 )
 def test_proposals_that_are_refused(grounds: Grounds, changes: dict[str, Any], told: str) -> None:
@@ -196,7 +202,7 @@ def test_proposals_that_are_refused(grounds: Grounds, changes: dict[str, Any], t
 
 @pytest.mark.requirement("R229")
 def test_evidence_that_does_not_verify(grounds: Grounds) -> None:
-    """A drill of another fault, on the old value, half on it, unseen, failed, earlier or elsewhere verifies nothing."""
+    """A drill of another fault, half on the old value, half unseen, failed, empty, earlier or elsewhere: nothing."""
     early = drilled(grounds)
     change = proposed(grounds)
     mixed = grounds.open("lab")
@@ -205,8 +211,26 @@ def test_evidence_that_does_not_verify(grounds: Grounds) -> None:
         moment="start", worker=1, environment=NEW, environment_digest="sha256:" + "0" * 64
     ), 2)  # fmt: skip
     grounds.drill(mixed)
+    half, moved, silent, alone = (grounds.open("lab") for _ in range(4))
+    grounds.attempt(half, OLD, state="failed")
+    grounds.attempt(half, NEW, number=2)
+    for uid, first, second in ((moved, OLD, NEW), (silent, NEW, {"node": "n1"})):
+        grounds.attempt(uid, NEW, state="failed")
+        grounds.attempt(uid, first, number=2, workers=1)
+        grounds.look(uid, second, number=2, worker=int(uid == silent))
+    for uid in (half, moved, silent):
+        grounds.drill(uid)
+    grounds.attempt(alone, NEW, state="failed")
+    grounds.drill(alone, recovered_attempt=None)
+    unfinished, empty = drilled(grounds, state=None), drilled(grounds, checks=[])
     cases = {
-        "was launched before the change was proposed": early,
+        "attempt 1 was launched before the change was proposed": early,
+        "worker 0 of attempt 1 had packages.torch 2.9.0": half,
+        "worker 0 of attempt 2 had packages.torch 2.9.0": moved,
+        "packages.torch of attempt 2 is unrecorded in worker 1": silent,
+        "no attempt took over": alone,
+        "its attempt 2 has no end": unfinished,
+        "did not pass: detected, stopped, rescheduled, loaded, continued, reconciled": empty,
         "injected node_lost, and worker_exit was named": drilled(grounds, injected="node_lost"),
         "did not pass: detected": drilled(grounds, passed=False),
         "had packages.torch 2.9.0, not 2.10.0": drilled(grounds, OLD),
@@ -292,6 +316,60 @@ def test_failures_on_the_new_value_hold_a_stage_up(grounds: Grounds) -> None:
 
     assert "the program's own fault" == record.payload["despite"]
     assert [(uid, "failed")] == [(s["run_uid"], s["state"]) for s in record.payload["seen"]]
+
+
+@pytest.mark.requirement("R229")
+def test_failures_that_come_later_hold_a_stage_up(grounds: Grounds) -> None:
+    """What still ran at the stage before and broke off since is not passed over, nor is a run of long ago."""
+    old = grounds.open("p")
+    change = proposed(grounds, recent_days=-1)
+    grounds.attempt(old, NEW, state="failed")
+    grounds.add(old, kinds.RunClosed(outcome="rejected", reason="x"))
+    uid = grounds.open("p")
+    grounds.attempt(uid, NEW, state=None)
+    verify(grounds.ledger, change, grounds.view(drilled(grounds)), by("pat"))
+    with pytest.raises(RefusedError) as raised:
+        widen(grounds.ledger, again(grounds, change), by("pat"), share=0.2)
+    assert (f"attempt 1 of {old} on 2.10.0 failed",) == raised.value.reasons
+    first = widen(grounds.ledger, again(grounds, change), by("pat"), share=0.2, despite="a full disk")
+    assert {old: "failed", uid: None} == {s["run_uid"]: s["state"] for s in first.payload["seen"]}
+    grounds.end(uid, "failed")
+
+    with pytest.raises(RefusedError) as raised:
+        widen(grounds.ledger, again(grounds, change), by("pat"), share=1.0)
+    assert (f"attempt 1 of {uid} on 2.10.0 failed",) == raised.value.reasons
+
+
+@pytest.mark.requirement("R228", "R229")
+def test_a_policy_that_is_the_change(grounds: Grounds) -> None:
+    """Every attempt under the new policy is seen, not the newest alone."""
+    change = proposed(grounds, component="scheduling_policy", where="policy.quotas.max_minutes", before="10",
+                      after="7", key=False)  # fmt: skip
+    grounds.policy("lab", max_minutes="7")
+    verify(grounds.ledger, change, grounds.view(drilled(grounds)), by("pat"))
+    grounds.policy("p", max_minutes="7")
+    uid = grounds.open("p")
+    grounds.attempt(uid, None, state="failed")
+    grounds.attempt(uid, None, number=2)
+
+    with pytest.raises(RefusedError, match=f"attempt 1 of {uid} on 7 failed"):
+        widen(grounds.ledger, again(grounds, change), by("pat"), share=0.2)
+
+
+@pytest.mark.requirement("R229")
+def test_members_that_never_reported(grounds: Grounds) -> None:
+    """On a cluster every member that was asked for has to have shown the new value."""
+    change = proposed(grounds)
+    for target, refused in (("kubernetes", True), ("local", False)):
+        uid = grounds.open("lab", nodes=3)
+        for number, state in ((1, "failed"), (2, "completed")):
+            grounds.attempt(uid, NEW, number=number, state=state, target=target)
+        grounds.drill(uid)
+        if refused:
+            with pytest.raises(RefusedError, match="attempt 1 is unrecorded in worker 2"):
+                verify(grounds.ledger, change, grounds.view(uid), by("pat"))
+        else:
+            verify(grounds.ledger, change, grounds.view(uid), by("pat"))
 
 
 @pytest.mark.requirement("R230")
