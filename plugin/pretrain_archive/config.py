@@ -75,19 +75,26 @@ def mlflow_url() -> str:
     MLFLOW_TRACKING_PASSWORD.
     """
     url = _option("mlflow_url").strip()
-    parts = urlsplit(url)
-    if url and (parts.scheme not in {"http", "https"} or "@" in parts.netloc or parts.query):
+    try:
+        parts = urlsplit(url)
+        told, plain = parts.hostname, parts.port is None or parts.port > 0
+    except ValueError:
+        told, plain = "an address that cannot be read", False
+    if url and not (plain and told and parts.scheme in {"http", "https"}) or "@" in url or "?" in url:
         raise InputError(
-            "[pretrain_archive] mlflow_url", parts.hostname, "is no http:// or https:// address without credentials",
+            "[pretrain_archive] mlflow_url", told, "is no http:// or https:// address without credentials",
             hint="Write https://HOST; credentials go into MLFLOW_TRACKING_TOKEN.",
         )  # fmt: skip
     return url.rstrip("/")
 
 
 def mlflow_access() -> dict[str, str]:
-    """Credentials for :func:`mlflow_url` by MLflow's own variables: token, user, password; empty ones are unset."""
+    """Credentials for :func:`mlflow_url` by MLflow's own variables: token, user, password; empty ones are unset.
+
+    Space around them is none of them: a token from a file ends with a line break.
+    """
     names = {"token": "TOKEN", "user": "USERNAME", "password": "PASSWORD"}
-    return {key: os.environ.get(f"MLFLOW_TRACKING_{name}", "") for key, name in names.items()}
+    return {key: os.environ.get(f"MLFLOW_TRACKING_{name}", "").strip() for key, name in names.items()}
 
 
 def anchors() -> tuple[str, ...]:

@@ -10,37 +10,22 @@ cannot be installed beside Airflow's newest libraries.
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
-from pretrain_archive.artifacts.formats import strict_json
-from pretrain_archive.domain.errors import ArchiveError, CheckpointError
+from pretrain_archive.artifacts.mlflow_rest import TIMEOUT, Access, RegistryUnavailableError, Rest
+from pretrain_archive.domain.errors import ArchiveError
 
 TAG = "pretrain_archive."
 """Of the names of our tags; RUN and DIGEST are the key of a release."""
 RUN, DIGEST, TRY = f"{TAG}run", f"{TAG}checkpoint_digest", f"{TAG}try"
-TIMEOUT = 30.0
-"""Seconds for one answer."""
-MOST_BYTES = 16 << 20
-"""Of an answer: a page of versions stays far below it."""
 PAGE = 200
-MOST_PAGES = 1000
-ANSWERS_LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Statuses by which a server says that the same request may succeed later."""
-
-
-class RegistryUnavailableError(ArchiveError):
-    """The registry gave no answer, or one that says to come back."""
-
-    code = "registry_unavailable"
+MOST_PAGES = 100
+"""Of versions of one release: there is one, a few where tries met."""
+MOST_DIGITS, MOST_TOKEN = 18, 4096
+"""Of a version's number and of a token for the next page, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,31 +56,6 @@ class Version:
     source: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
-    """What the registry is shown: a token, or a user with a password; neither where it asks for nothing."""
-
-    token: str = field(default="", repr=False)
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-    def header(self) -> dict[str, str]:
-        """The request header."""
-        if self.token:
-            return {"Authorization": f"Bearer {self.token}"}
-        if self.user:
-            pair = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
-            return {"Authorization": f"Basic {pair}"}
-        return {}
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Credentials are not carried to another address."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
 class MlflowRegistry:
     """The registry behind an MLflow tracking server."""
 
@@ -103,38 +63,43 @@ class MlflowRegistry:
 
     def __init__(self, url: str, *, access: Access | None = None, timeout: float = TIMEOUT) -> None:
         self.url = url.rstrip("/")
-        self._access = access or Access()
-        self._timeout = timeout
-        self._opener = urllib.request.build_opener(_NoRedirect())
+        self._call = Rest(self.url, access or Access(), timeout).call
 
     def register(self, entry: Entry) -> Registered:
         """Make ``entry`` a version of the registered model of its name, or find the one that it is already.
 
+        A version with our tags and another source is not this release, whoever made it: it stays beside and is named.
         Raises :class:`RegistryUnavailableError` where trying later may help, else :class:`ArchiveError`.
         """
         nonce, lost = "", None
-        standing = self.versions(entry)
-        if not standing:
+        ours, others = self._parted(entry)
+        if not ours:
             nonce = uuid.uuid4().hex
             lost = self._create(entry, nonce)
-            standing = self.versions(entry)
-        if not standing:
+            ours, others = self._parted(entry)
+        if not ours:
             raise lost or ArchiveError(f"{self.url} made a version of {entry.name} and does not list it.")
-        first, *others = standing
-        kept = tuple(other.number for other in others if not self._removed(entry, other))
+        first = ours[0]
+        left = [other for other in ours[1:] if not self._removed(entry, other)]
+        kept = tuple(v.number for v in sorted([*left, *others], key=lambda v: int(v.number)))
         return Registered(version=first.number, found=first.maker != nonce, duplicates=kept)
 
-    def versions(self, entry: Entry) -> list[Version]:
-        """Every version of this release, lowest number first."""
+    def lists(self, entry: Entry, number: str) -> bool:
+        """Whether the registry has version ``number`` of this release now; raises as :meth:`register`."""
+        return number in {version.number for version in self._parted(entry)[0]}
+
+    def _parted(self, entry: Entry) -> tuple[list[Version], list[Version]]:
+        """Versions that carry this release's key, lowest number first: those with its source, and the others."""
         found = []
         for row in self._search(entry):
-            tags = {str(tag.get("key")): str(tag.get("value")) for tag in row.get("tags") or ()}
+            tags, number = _tags(row), str(row.get("version"))
             same = (tags.get(RUN), tags.get(DIGEST)) == (entry.tags[RUN], entry.tags[DIGEST])
-            number = str(row.get("version"))
-            if row.get("name") == entry.name and same and number.isdecimal():
+            plain = number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS
+            if row.get("name") == entry.name and same and plain:
                 made = Version(number=number, maker=tags.get(TRY, ""), source=str(row.get("source")))
                 found.append(made)
-        return sorted(found, key=lambda version: int(version.number))
+        found.sort(key=lambda version: int(version.number))
+        return [v for v in found if v.source == entry.source], [v for v in found if v.source != entry.source]
 
     def _create(self, entry: Entry, nonce: str) -> RegistryUnavailableError | None:
         """Ask for a version; an error says that nobody knows whether it was made."""
@@ -150,7 +115,7 @@ class MlflowRegistry:
     def _removed(self, entry: Entry, version: Version) -> bool:
         """Remove a version that a try of ours made beside the one that stays, unless a person made use of it."""
         where = {"name": entry.name, "version": version.number}
-        if not version.maker or version.source != entry.source:
+        if not version.maker:
             return False
         try:
             told = self._call("GET", "model-versions/get", where).get("model_version")
@@ -177,57 +142,22 @@ class MlflowRegistry:
         wanted = " and ".join(f"tag.`{key}` = '{entry.tags[key]}'" for key in (RUN, DIGEST))
         query, token = {"filter": wanted, "max_results": str(PAGE)}, ""
         for _ in range(MOST_PAGES):
-            page = self._call(
-                "GET", "model-versions/search", query | ({"page_token": token} if token else {})
+            asked = query | ({"page_token": token} if token else {})
+            page = self._call("GET", "model-versions/search", asked)
+            rows, last = page.get("model_versions"), token
+            yield from (
+                row for row in (rows if isinstance(rows, list) else ())[:PAGE] if isinstance(row, dict)
             )
-            yield from (row for row in page.get("model_versions") or () if isinstance(row, dict))
             token = str(page.get("next_page_token") or "")
             if not token:
                 return
+            if token == last or len(token) > MOST_TOKEN:
+                break
         raise ArchiveError(f"{self.url} lists versions without end.", hint="Look at the registry's own log.")
 
-    def _call(self, method: str, path: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """One request; the answer as a JSON object."""
-        address, data = f"{self.url}/api/2.0/mlflow/{path}", None
-        if method == "GET":
-            address += "?" + urlencode(fields)
-        else:
-            data = json.dumps(fields).encode()
-        head = {"Content-Type": "application/json", **self._access.header()}
-        request = urllib.request.Request(address, data=data, method=method, headers=head)  # noqa: S310
-        try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
-                raw = answer.read(MOST_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            raise self._refusal(error, path) from error
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise RegistryUnavailableError(
-                f"{self.url} does not answer: {reason}.", hint="Look whether the registry is up."
-            ) from error
-        return self._read(raw, path)
 
-    def _read(self, raw: bytes, path: str) -> dict[str, Any]:
-        if len(raw) > MOST_BYTES:
-            raise ArchiveError(f"{self.url} answers {path} with more than {MOST_BYTES} bytes.")
-        try:
-            value = strict_json.loads(raw or b"{}", where=f"{self.url} {path}")
-        except CheckpointError as error:
-            raise ArchiveError(error.message, hint="Is this an MLflow tracking server?") from error
-        if not isinstance(value, dict):
-            raise ArchiveError(f"{self.url} answers {path} with no JSON object.")
-        return value
-
-    def _refusal(self, error: urllib.error.HTTPError, path: str) -> ArchiveError:
-        """An answer that is no success, with what the server says, shortened."""
-        with error:
-            try:
-                told = json.loads(error.read(4096))
-                text = f"{told.get('error_code', '')} {told.get('message', '')}".strip()
-            except (ValueError, AttributeError, OSError, http.client.HTTPException):
-                text = ""
-        line = f"{self.url} answers {path} with {error.code} {text[:500] or error.reason}."
-        if error.code in ANSWERS_LATER:
-            return RegistryUnavailableError(line, hint="The export is tried again.")
-        hint = "Give credentials: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."
-        return ArchiveError(line, hint=hint if error.code in {401, 403} else "Read the registry's log.")
+def _tags(row: Mapping[str, Any]) -> dict[str, str]:
+    """A version's tags; what has not the form of one is none."""
+    given = row.get("tags")
+    listed = [tag for tag in given if isinstance(tag, dict)] if isinstance(given, list) else []
+    return {str(tag.get("key")): str(tag.get("value")) for tag in listed}

@@ -78,6 +78,15 @@ def sign_files(files: Iterable[FileDigest | ReleasedFile], *, name: str, key: Pa
     return Signature(bundle=bundle, public_key=public, fingerprint=fingerprint(public), tool=_tool())
 
 
+def require_signable(files: Iterable[FileDigest | ReleasedFile], *, key: Path) -> None:
+    """Sign something for nobody, so that what cannot sign is found before anything is released.
+
+    Raises what :func:`sign_files` raises: for the key, for a library that is not there, for the files' names.
+    """
+    signed_names(files)
+    sign_files([ReleasedFile(path="probe", size=0, sha256="0" * 64)], name="probe", key=key)
+
+
 def signature_fault(
     bundle: bytes, files: Iterable[FileDigest | ReleasedFile], *, name: str, public_key: str
 ) -> str:

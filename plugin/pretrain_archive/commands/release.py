@@ -31,6 +31,7 @@ Language = Annotated[
 ]
 CODES = {"verified": OK, "intact": NOT_AUTHENTICATED, "changed": FINDING}
 SHOWN = ("name", "version", "created_at", "run", "checkpoint_digest", "rollback", "take_down")
+NEVER = "Its close failed and the gate decided otherwise since; nothing was signed, packaged or exported."
 LISTED = ("applicable", "not_applicable", "known_limits", "usage_scope")
 
 
@@ -74,6 +75,8 @@ def show(release: Release, as_json: Json = False) -> None:
         for check in account.get("serving", ())
     ]
     signed, registered = document["signature"], document["registration"]
+    if not document["stands"]:
+        rows.append(["handed over", f"no: {NEVER}"])
     rows.append(["signature", plain(signed["key_fingerprint"]) if signed else "unrecorded (unsigned)"])
     rows.append(["registry", plain(_registered(registered))])
     rows += [
@@ -87,7 +90,8 @@ def _registered(told: dict[str, Any] | None) -> str:
         return "unrecorded (no registry was configured)"
     if told["state"] == "pending":
         return f"registration pending: {told['reason']}"
-    return f"{told['registry_url']}: {told['name']} version {told['version']}"
+    gone = ", which the registry no longer lists: somebody removed it there; it is not made again"
+    return f"{told['registry_url']}: {told['name']} version {told['version']}{gone * (told['state'] == 'missing')}"
 
 
 @command(app)
@@ -121,9 +125,9 @@ def verify(
 def export(release: Release, as_json: Json = False) -> None:
     """Register the release in MLflow where that is still pending; one version, however often."""
     from pretrain_archive import services  # noqa: PLC0415
-    from pretrain_archive.domain.errors import InputError  # noqa: PLC0415
+    from pretrain_archive.domain.errors import InputError, RefusedError  # noqa: PLC0415
     from pretrain_archive.domain.kinds import ReleaseExported  # noqa: PLC0415
-    from pretrain_archive.services.releasing import export_release  # noqa: PLC0415
+    from pretrain_archive.services.releasing import export_release, still_listed  # noqa: PLC0415
     from pretrain_archive.services.wiring import releasing  # noqa: PLC0415
 
     found, settings = _find(release), releasing()
@@ -132,8 +136,13 @@ def export(release: Release, as_json: Json = False) -> None:
         raise InputError("[pretrain_archive] mlflow_url", "", "is not set", hint=hint)
     ledger = services.open_ledger(create=False)
     told = export_release(ledger, _caller("release_export"), found.view.run_uid, settings)
-    done = isinstance(told, ReleaseExported)
-    document = {"state": "registered" if done else "pending", **(told.to_json() if told else {})}
+    if told is None:
+        raise RefusedError(f"release {release} was never handed over", hint=NEVER)
+    state = "pending"
+    if done := isinstance(told, ReleaseExported):
+        done = still_listed(ledger, found.view.run_uid, settings.registry, told)
+        state = "registered" if done else "missing"
+    document = {"state": state, **told.to_json()}
     answer(document, [plain(_registered(document))], as_json=as_json, code=OK if done else FINDING)
 
 
@@ -146,6 +155,7 @@ def card(
 ) -> None:
     """Print the model card, made from the records, in the Hugging Face format."""
     from pretrain_archive import config, services  # noqa: PLC0415
+    from pretrain_archive.domain.errors import RefusedError  # noqa: PLC0415
     from pretrain_archive.gates.sources import with_sources  # noqa: PLC0415
     from pretrain_archive.package import bom as material  # noqa: PLC0415
     from pretrain_archive.package.model_card import write_model_card  # noqa: PLC0415
@@ -153,6 +163,8 @@ def card(
     view = with_sources(services.open_ledger(create=False), _find(release).view)
     name = "README.zh-CN.md" if (lang or config.language()) == "zh" else "README.md"
     files = material.write_bom(view) if bom else write_model_card(view)
+    if not files:
+        raise RefusedError(f"release {release} was never handed over", hint=NEVER)
     name = material.FILE if bom else name
     text = files[name].decode()
     answer({"file": name, "text": text}, [text.rstrip("\n")], as_json=as_json)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.bom_card import model_card
 from pretrain_archive.package.bom_parts import (
@@ -37,7 +38,7 @@ def write_bom(view: RunView) -> dict[str, bytes]:
 
 def bom_document(view: RunView) -> Json | None:
     """The document, or None where the run released nothing."""
-    found = view.last(kinds.ReleaseMade)
+    found = standing_release(view)
     if found is None:
         return None
     record, made = found

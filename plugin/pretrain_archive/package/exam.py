@@ -19,6 +19,7 @@ from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluati
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id
 from pretrain_archive.package.reading import read_package
@@ -235,7 +236,7 @@ def _people(view: RunView) -> Iterator[Question]:
 
 
 def _use(view: RunView) -> Iterator[Question]:
-    found = view.last(kinds.ReleaseMade)
+    found = standing_release(view)
     release = found[1] if found else None
     yield _one(
         "allowed",

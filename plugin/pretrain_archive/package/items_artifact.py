@@ -7,6 +7,7 @@ from typing import Any
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.evaluations import last_deciding
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item
 from pretrain_archive.package.findings import changed, missing, verified
@@ -68,7 +69,7 @@ def evaluation(view: RunView) -> Item:
 
 def limits(view: RunView) -> Item:
     """What the model cannot do, as stated at the release."""
-    found = view.last(kinds.ReleaseMade)
+    found = standing_release(view)
     evaluation = chosen_evaluation(view) or last_deciding(view)
     if found is None or not found[1].known_limits or evaluation is None:
         return missing(

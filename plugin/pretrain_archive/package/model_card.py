@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from pretrain_archive.domain.kinds import ReleaseMade
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package import model_card_model as model
 from pretrain_archive.package import model_card_origin as origin
@@ -34,7 +35,7 @@ MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 
 def write_model_card(view: RunView) -> dict[str, bytes]:
     """File name to bytes of the card in both languages; empty where the run released nothing."""
-    found = view.last(ReleaseMade)
+    found = standing_release(view)
     if found is None:
         return {}
     record, made = found
@@ -48,7 +49,7 @@ def write_model_card(view: RunView) -> dict[str, bytes]:
 
 def sections(view: RunView) -> list[Section]:
     """The chapters of the card; empty where the run released nothing."""
-    found = view.last(ReleaseMade)
+    found = standing_release(view)
     if found is None:
         return []
     record, made = found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.exploration import is_exploration
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.package.evidence import Reference
@@ -160,7 +161,7 @@ def _evaluation(view: RunView, _item: Item) -> Reason | None:
 
 
 def _limits(view: RunView, _item: Item) -> Reason | None:
-    if view.latest(kinds.ReleaseMade) is not None:
+    if standing_release(view) is not None:
         return None
     decision = view.decision("close")
     if is_exploration(view) or (decision and decision[1].outcome not in {None, "register"}):

@@ -16,6 +16,7 @@ from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.governance_service import controlled_told
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.concluded import tell_conclusion
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
@@ -279,7 +280,7 @@ def _signed(view: RunView) -> _Words:
 
 def _use(view: RunView) -> _Words:
     words = _Words("use", "Allowed use", "允许用途")
-    release, purpose = view.last(kinds.ReleaseMade), view.opened.purpose if view.opened else None
+    release, purpose = standing_release(view), view.opened.purpose if view.opened else None
     if release is None:
         if (closed := without_release(view)) is not None:
             words.say(*closed)

@@ -28,6 +28,7 @@ from pretrain_archive.domain.kinds import (
 )
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.records import Draft, Record
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.reviews import CLOSING
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.permit import signature_faults
@@ -39,7 +40,13 @@ from pretrain_archive.package.writer import Writer, write_package
 from pretrain_archive.retention import temporary as retention
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.known_run import knowing_runs
-from pretrain_archive.services.releasing import Registration, Releasing, export_release, sign_release
+from pretrain_archive.services.releasing import (
+    Registration,
+    Releasing,
+    export_release,
+    require_signer,
+    sign_release,
+)
 from pretrain_archive.services.runs import opened_of, request_of, run_of
 from pretrain_archive.storage.port import ObjectStore, local_path
 
@@ -88,14 +95,18 @@ def close_archive(ledger: Ledger, store: ObjectStore, caller: Caller, run_uid: s
     # The sources as they stand before anything is judged: a release is not recorded if one moves meanwhile.
     view = with_sources(ledger, run_of(ledger, caller, run_uid, open_only=False))
     record, decision = _signed(ledger, view, shelf)
-    release = _release(ledger, caller, view, record, decision)
+    release = _release(ledger, caller, view, record, decision, releasing=shelf.releasing)
     sign_release(ledger, store, caller, run_uid, shelf.releasing)
     written = _write(ledger, store, caller, view, decision=decision, shelf=shelf)
     folder = shelf.packages_folder / run_uid
     mirror(store, folder, run_uid, caller)
     ledger.seal()
     caller.say(f"package {folder} ({written.files} files, {written.digest})")
-    registration = export_release(ledger, caller, run_uid, shelf.releasing)
+    try:
+        registration = export_release(ledger, caller, run_uid, shelf.releasing)
+    except RefusedError as error:  # the package of a model that was taken down since is still its package
+        registration = None
+        caller.say(str(error))
     return Closed(
         package=written,
         folder=folder,
@@ -187,21 +198,33 @@ def _signed(ledger: Ledger, view: RunView, shelf: Shelf) -> tuple[Record, GateDe
 
 
 def _release(
-    ledger: Ledger, caller: Caller, view: RunView, record: Record, decision: GateDecision
+    ledger: Ledger,
+    caller: Caller,
+    view: RunView,
+    record: Record,
+    decision: GateDecision,
+    *,
+    releasing: Releasing,
 ) -> ReleaseMade | None:
-    """The release that the outcome *register* makes: one per run, of bytes that are there, read once more."""
+    """The release that the outcome *register* makes: one per run, of bytes that are there, read once more.
+
+    A run that is closed gets none: it has the one that it was closed with. Where an earlier try made one and did not
+    close, it must be the one that this decision is about.
+    """
+    if view.state == "closed":
+        found = standing_release(view)
+        return found[1] if found else None
     if decision.outcome != "register":
         return None
-    if (known := view.latest(ReleaseMade)) is not None:
-        return known
-    found = chosen_candidate(view)
-    if found is None:
+    named = chosen_candidate(view)
+    if named is None:
         raise RefusedError(f"run {view.run_uid} has no candidate to register")
-    candidate = found[1]
+    candidate = named[1]
     chosen = [c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == candidate.checkpoint_id]
     if not chosen:
         raise RefusedError(f"the candidate's checkpoint {candidate.checkpoint_id} is not registered")
     require_present(chosen[-1])
+    require_signer(releasing, chosen[-1])
     request = request_of(view)
     terms = Terms(
         name=request.release_name,

@@ -22,6 +22,7 @@ from pretrain_archive.domain.kinds import (
     read_payload,
 )
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict, counts, worst_first
 from pretrain_archive.gates.service import load_run
@@ -84,6 +85,7 @@ def release_document(found: Found) -> dict[str, Any]:
         "run": view.run_uid,
         "created_at": found.record.recorded_at,
         "record": found.record.record_id,
+        "stands": standing_release(view) is not None,
         **made.to_json(),
         "candidates": [fact.to_json() for _, fact in named_candidates(view)],
         "signature": signed.to_json() if signed else None,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pretrain_archive.artifacts.export_mlflow import DIGEST, RUN, TAG, Entry, MlflowRegistry
-from pretrain_archive.artifacts.signing import MAX_BUNDLE, sign_files, signature_fault
+from pretrain_archive.artifacts.parts import whole_stones
+from pretrain_archive.artifacts.signing import MAX_BUNDLE, require_signable, sign_files, signature_fault
 from pretrain_archive.domain.errors import AlreadyRecordedError, ArchiveError, RefusedError, StorageError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import (
@@ -27,10 +28,12 @@ from pretrain_archive.domain.kinds import (
     ReleaseSigned,
 )
 from pretrain_archive.domain.records import Draft, Edge, Relation
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.model_life import find_life
 from pretrain_archive.storage.port import ObjectStore
 
 Registration = ReleaseExported | ReleaseExportPending
@@ -58,7 +61,8 @@ def sign_release(
     signed is not handed over unsigned.
     """
     view = load_run(ledger, run_uid)
-    made, known = view.latest(ReleaseMade), view.latest(ReleaseSigned)
+    standing, known = standing_release(view), view.latest(ReleaseSigned)
+    made = standing[1] if standing else None
     if made is None or known is not None or releasing.signing_key is None or view.state == "closed":
         return known
     checkpoint = released_checkpoint(view, made)
@@ -78,23 +82,32 @@ def sign_release(
         bundle_digest="sha256:" + hashlib.sha256(bundle).hexdigest(), key_fingerprint=made_now.fingerprint,
         public_key=made_now.public_key, tool=made_now.tool,
     )  # fmt: skip
-    standing = _append_once(ledger, caller, view, signed, unique=f"release.signed/{made.release_id}")
-    caller.say(f"signed {made.name} {made.version} with key {standing.key_fingerprint[:23]}…")
-    return standing
+    kept = _append_once(ledger, caller, view, signed, unique=f"release.signed/{made.release_id}")
+    caller.say(f"signed {made.name} {made.version} with key {kept.key_fingerprint[:23]}…")
+    return kept
+
+
+def require_signer(releasing: Releasing, checkpoint: CheckpointRegistered) -> None:
+    """Refuse a key or files that cannot be signed, before anything is released; nothing without a key."""
+    if releasing.signing_key is not None:
+        require_signable(checkpoint.files, key=releasing.signing_key)
 
 
 def export_release(ledger: Ledger, caller: Caller, run_uid: str, releasing: Releasing) -> Registration | None:
-    """Make the run's release one version in the registry; None without a release or a registry.
+    """Make the run's release one version in the registry; None without a release that stands, or a registry.
 
-    A registry that does not take it is recorded as pending with the reason, and never raised.
+    A registry that does not take it is recorded as pending with the reason, and never raised. Raises
+    :class:`RefusedError` for a release that was not handed over yet: it is exported as it was closed, or not at all.
     """
     registry, view = releasing.registry, load_run(ledger, run_uid)
-    made = view.latest(ReleaseMade)
-    if registry is None or made is None:
+    standing = standing_release(view)
+    if registry is None or standing is None:
         return None
-    known = registration(view, registry.url)
+    known, made = registration(view, registry.url), standing[1]
     if isinstance(known, ReleaseExported):
         return known
+    if faults := _not_exported(ledger, view, made):
+        raise RefusedError(f"{made.name} {made.version} is not exported", reasons=tuple(faults))
     place = {"release_id": made.release_id, "registry": registry.kind, "registry_url": registry.url}
     try:
         found = registry.register(entry_of(view, made))
@@ -108,13 +121,33 @@ def export_release(ledger: Ledger, caller: Caller, run_uid: str, releasing: Rele
         name=made.name, version=found.version, found=found.found, duplicates=list(found.duplicates), **place
     )
     address = hashlib.sha256(registry.url.encode()).hexdigest()[:16]
-    standing = _append_once(
+    kept = _append_once(
         ledger, caller, view, exported, unique=f"release.exported/{made.release_id}/{address}"
     )
-    caller.say(
-        f"{registry.url}: {made.name} version {standing.version}{' stood already' if found.found else ''}"
-    )
-    return standing
+    caller.say(f"{registry.url}: {made.name} version {kept.version}{' stood already' if found.found else ''}")
+    return kept
+
+
+def still_listed(ledger: Ledger, run_uid: str, registry: MlflowRegistry, told: ReleaseExported) -> bool:
+    """Whether the registry has the version that is on record now; :class:`ArchiveError` where it does not say.
+
+    One that a person removed there is not made again: that was a decision.
+    """
+    view = load_run(ledger, run_uid)
+    standing = standing_release(view)
+    return standing is not None and registry.lists(entry_of(view, standing[1]), told.version)
+
+
+def _not_exported(ledger: Ledger, view: RunView, made: ReleaseMade) -> list[str]:
+    """Why the release is not to reach a registry now: not handed over, or at its end since."""
+    if view.state != "closed":
+        return ["its run is not closed: the close signs, packages and exports it"]
+    faults = []
+    if f"checkpoint:{released_checkpoint(view, made).checkpoint_id}" in whole_stones(view):
+        faults.append("its bytes were deleted")
+    if (ended := find_life(ledger, made.release_id).state) in {"taken_down", "retired"}:
+        faults.append(f"it was {ended.replace('_', ' ')} since")
+    return faults
 
 
 def registration(view: RunView, registry_url: str | None = None) -> Registration | None:
