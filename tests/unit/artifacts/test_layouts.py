@@ -312,6 +312,21 @@ def test_an_archive_of_more_than_four_gigabytes_has_its_end_found(tmp_path):
     assert "damaged" in problem_of(FolderReader(tmp_path), entry)
 
 
+@pytest.mark.parametrize("size", [1, 30_000], ids=["small", "larger than the longest tail"])
+def test_what_torch_saves_is_whole_until_it_is_cut(tmp_path, size):
+    """PyTorch writes the end record of a large archive into every one, behind a directory of any size."""
+    import torch  # noqa: PLC0415
+    torch.save({"w": torch.ones(size)}, tmp_path / "x.pt")
+    whole = (tmp_path / "x.pt").read_bytes()
+    entry = FileEntry(path="x.pt", size=len(whole))
+
+    assert b"PK\x06\x06" in whole
+    assert problem_of(FolderReader(tmp_path), entry) is None
+    for left in (len(whole) - 1, len(whole) - 22, len(whole) - 42, len(whole) - 98, len(whole) // 2, 9):
+        (tmp_path / "x.pt").write_bytes(whole[:left])
+        assert "x.pt is cut" in problem_of(FolderReader(tmp_path), FileEntry(path="x.pt", size=left))
+
+
 @given(st.lists(st.text(alphabet="mp_rank0123456789/zero_.pt", max_size=40), max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_any_names_of_files_give_a_bounded_answer(paths):

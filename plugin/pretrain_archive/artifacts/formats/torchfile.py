@@ -33,25 +33,34 @@ def problem_of(reader: Reader, file: FileEntry) -> str | None:
     end = begin + at
     if end + 22 + comment != file.size:
         return f"{file.path} is cut or has bytes behind its end"
-    if 0xFFFFFFFF in {size, start}:
-        located = _large(reader, file, end)
-        if located is None:
-            return f"{file.path} is cut: the directory of a large archive is missing"
+    # torch.save writes the end record of a large archive into small ones too, in front of the other.
+    located = _large(reader, file, end, tail[:at])
+    if located is not None:
         size, start, end = located
+    elif 0xFFFFFFFF in {size, start}:
+        return f"{file.path} is cut: the directory of a large archive is missing"
     if start + size != end:
         return f"{file.path} is damaged: its directory says {start + size} bytes lie before its end, and {end} do"
     return None
 
 
-def _large(reader: Reader, file: FileEntry, end: int) -> tuple[int, int, int] | None:
-    """Size, start and end of the directory of an archive above 4 GiB."""
-    locator = reader.read(file, end - 20, 20) if end >= 20 else b""
+def _large(reader: Reader, file: FileEntry, end: int, before: bytes) -> tuple[int, int, int] | None:
+    """Size, start and end of the directory as the ZIP64 end record tells them; None without a whole one.
+
+    ``before`` are the bytes that lie before ``end`` and were read already.
+    """
+
+    def bytes_at(at: int, size: int) -> bytes:
+        begin = end - len(before)
+        return before[at - begin : at - begin + size] if at >= begin else reader.read(file, at, size)
+
+    locator = bytes_at(end - 20, 20) if end >= 20 else b""
     if len(locator) < 20 or not locator.startswith(LOCATOR64):
         return None
     at = int(struct.unpack("<Q", locator[8:16])[0])
     if at + 56 > end:
         return None
-    record = reader.read(file, at, 56)
+    record = bytes_at(at, 56)
     if len(record) < 56 or not record.startswith(END64):
         return None
     size, start = struct.unpack("<QQ", record[40:56])
