@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ from pretrain_archive.gates.judging import Answer
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services import human_evaluating as human
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.human_files import samples_key
 from pretrain_archive.services.human_form import items_of, page_digest
-from pretrain_archive.services.human_items import samples_key
 from pretrain_archive.storage.port import ObjectStore
 
 STANDARD = '[human_evaluation.standard]\nen = "Judge content only."\nzh = "仅评判内容。"\n'
@@ -84,7 +85,16 @@ class Scored(Protocol):
 def put_samples(run: AskedRun, items: Sequence[dict[str, Any]] = ITEMS) -> None:
     """What the evaluation program of a seeded run wrote."""
     raw = "".join(json.dumps(item) + "\n" for item in items).encode()
-    run.store.put_if_absent(samples_key(run.uid, run.evaluation_id), io.BytesIO(raw))
+    digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+    key = samples_key(run.uid, run.evaluation_id, digest)
+    run.store.put_if_absent(key, io.BytesIO(raw))
+    evaluated = run.view().latest(kinds.EvaluationReported)
+    assert evaluated is not None
+    finished = kinds.EvaluationFinished(
+        try_id="try_1", checkpoint_id=evaluated.checkpoint_id, evaluations=[run.evaluation_id],
+        samples_uri=run.store.location(key), samples_digest=digest,
+    )  # fmt: skip
+    run.add("evaluate", finished)
 
 
 def write_items(path: Path, items: Sequence[dict[str, Any]] = ITEMS) -> Path:

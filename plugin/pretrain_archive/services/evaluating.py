@@ -25,7 +25,7 @@ from pretrain_archive.services.evaluation_plans import Plan, plans_of
 from pretrain_archive.services.evaluation_running import Hold, keep_log, run_program, took
 from pretrain_archive.services.evaluation_table import table_of
 from pretrain_archive.services.evaluation_tries import Try, begin, next_ordinal
-from pretrain_archive.services.human_items import SAMPLES, keep_samples
+from pretrain_archive.services.human_files import SAMPLES, keep_samples
 from pretrain_archive.services.runs import policy_of, run_of
 from pretrain_archive.storage.port import ObjectStore
 
@@ -111,12 +111,15 @@ class _Bench:
                     evaluator_digest=plan.code_digest, seconds=ran.seconds, devices=ran.devices,
                     ordinal=self._ordinal(), setting=setting,
                 )  # fmt: skip
+                samples = None
                 if policy_of(self.view).human_evaluation is not None:
-                    keep_samples(self.store, self.view.run_uid, report.evaluation_id, scratch / SAMPLES)
+                    samples = keep_samples(
+                        self.store, self.view.run_uid, report.evaluation_id, scratch / SAMPLES
+                    )
             except ArchiveError as error:
                 self._failed(tried, error, scratch)
                 raise
-        tried.finished([report.evaluation_id])
+        tried.finished([report.evaluation_id], samples=samples)
         for line in table_of(report):
             self.caller.say(line)
         return report

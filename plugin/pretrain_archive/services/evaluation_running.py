@@ -19,7 +19,7 @@ from pretrain_archive.domain.kinds import ConfigurationDeclared, SplitCreated
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.evaluation_plans import Plan
-from pretrain_archive.services.human_items import SAMPLES
+from pretrain_archive.services.human_files import SAMPLES
 from pretrain_archive.services.laying import lay_out
 from pretrain_archive.services.runs import policy_of, snapshot_of
 from pretrain_archive.storage.port import ObjectStore

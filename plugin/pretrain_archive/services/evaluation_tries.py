@@ -72,13 +72,16 @@ class Try:
             )
         )
 
-    def finished(self, evaluations: Sequence[str]) -> None:
-        """Record that this try ended with numbers."""
+    def finished(self, evaluations: Sequence[str], *, samples: tuple[str, str] | None = None) -> None:
+        """Record that this try ended with numbers; ``samples`` is address and digest of outputs for readers."""
+        uri, digest = samples or (None, None)
         self._append(
             EvaluationFinished(
                 try_id=self.started.try_id,
                 checkpoint_id=self.started.checkpoint_id,
                 evaluations=list(evaluations),
+                samples_uri=uri,
+                samples_digest=digest,
             )
         )
 

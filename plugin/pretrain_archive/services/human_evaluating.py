@@ -32,8 +32,8 @@ from pretrain_archive.ledger.proving import sealed_faults
 from pretrain_archive.ledger.rows import VERIFY_HINT
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.human_answers import content_fault, read_answers
+from pretrain_archive.services.human_files import kept_items
 from pretrain_archive.services.human_form import build_page, items_of, page_digest, pages_of
-from pretrain_archive.services.human_items import kept_items
 from pretrain_archive.services.human_sample import sample_of
 from pretrain_archive.services.human_state import (
     answers_of,

@@ -34,9 +34,11 @@ def items_of(sampled: HumanEvaluationSampled, page: int) -> list[OutputSampled]:
 
 
 def page_digest(sampled: HumanEvaluationSampled, page: int, reviewer: int) -> str:
-    """What an answer must name: the sample (texts, scale, standard), the page, the reviewer, and the drawn order."""
-    order = [item.candidate_first[reviewer - 1 : reviewer] for item in items_of(sampled, page)]
-    return digest_of({"sample": sampled.sample_digest, "page": page, "reviewer": reviewer, "order": order})
+    """What an answer must name: the sample (texts, order, scale, standard), the page and the reviewer.
+
+    The order is not taken once more: a reviewer who knows the sample's digest could find it by trying all orders.
+    """
+    return digest_of({"sample": sampled.sample_digest, "page": page, "reviewer": reviewer})
 
 
 def scores(sampled: HumanEvaluationSampled) -> dict[str, tuple[str, str]]:

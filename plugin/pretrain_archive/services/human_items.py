@@ -1,4 +1,4 @@
-"""Prompts and outputs that persons read: the JSON Lines file, the seeded sample of it, and the kept lines.
+"""Prompts and outputs that persons read: the items of a JSON Lines file, and the seeded sample of them.
 
 A line is an object with ``prompt`` and ``output``; in pairs also ``baseline``, the other model's output. It may
 name its ``id``, the ``checkpoint`` (id or digest) that made the output, and the ``baseline_name``. The file is
@@ -9,30 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import io
-import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from pretrain_archive.artifacts.formats import strict_json
-from pretrain_archive.artifacts.location import to_location, to_path
 from pretrain_archive.domain.errors import CheckpointError, InputError
 from pretrain_archive.domain.kinds import CheckpointRegistered
-from pretrain_archive.ledger.canonical import canonical_bytes, digest_of
-from pretrain_archive.storage.factory import open_store
-from pretrain_archive.storage.port import ObjectStore
+from pretrain_archive.ledger.canonical import digest_of
 
-METHOD: Final = "items by ascending SHA-256 of seed and digest"
+METHOD: Final = "items by ascending SHA-256 of seed and digest; order by seed, file, digest and reviewer"
 MOST_LINE: Final = 1 << 20
 """Bytes of a line."""
 MOST_ITEMS: Final = 200_000
 MOST_BYTES: Final = 1 << 30
 MOST_NAME: Final = 200
 """Characters of an id or a name."""
-SAMPLES: Final = "samples.jsonl"
 FORM: Final = 'Write one JSON object a line: {"prompt": "…", "output": "…"}, in pairs also "baseline".'
 
 
@@ -191,103 +183,15 @@ def _lines(file: BinaryIO, reading: _Reading, whole: Any) -> Iterator[bytes]:
         reading.lines += 1
         if len(raw) > MOST_LINE:
             raise reading.fault(f"is longer than {MOST_LINE} bytes")
-        if total > MOST_BYTES or len(reading.seen) > MOST_ITEMS:
+        if total > MOST_BYTES or len(reading.seen) + reading.duplicates > MOST_ITEMS:
             raise reading.fault(f"the file holds more than {MOST_ITEMS} items or {MOST_BYTES} bytes")
         if raw.strip():
             yield raw
 
 
-def candidate_first(seed: int, digest: str, reviewer: int) -> bool:
-    """Whether the candidate's output stands first for a reviewer: drawn for each item and reviewer alone."""
-    return hashlib.sha256(f"{seed}\n{digest}\n{reviewer}".encode()).digest()[0] % 2 == 0
+def candidate_first(seed: int, source: str, digest: str, reviewer: int) -> bool:
+    """Whether the candidate's output stands first for a reviewer: drawn for each item and reviewer alone.
 
-
-# -- where files lie -----------------------------------------------------------------------------------
-
-
-def open_items(uri: str, *, names: dict[str, str]) -> tuple[BinaryIO, str]:
-    """The file that a request names, and its address: a path, ``file://`` or ``s3://``.
-
-    ``names`` fills ``{run_uid}``, ``{checkpoint_id}`` and ``{step}``. Raises ``InputError`` where there is none.
+    The digest of the whole ``source`` takes part, since a reviewer who knows the seed sees all of the item.
     """
-    text = uri
-    for name, value in names.items():
-        text = text.replace("{" + name + "}", value)
-    if text.startswith("s3://") and text.rpartition("/")[0] != "s3:/":
-        parent, _, key = text.rpartition("/")
-        return open_store(parent).open(key), text
-    path = Path(text) if text.startswith("/") else to_path(text)
-    if path is None:
-        raise InputError("human_items", uri, "is no absolute path, file:// or s3:// address")
-    file = _open_regular(path, text, field="human_items")
-    if file is None:
-        raise InputError("human_items", text, "is not there")
-    return file, to_location(path)
-
-
-def _open_regular(path: Path, shown: str, *, field: str, follow: bool = True) -> BinaryIO | None:
-    """A file, None where nothing is there; ``InputError`` for anything else. A pipe does not hold the task."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(field, shown, f"cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError(field, shown, "is no file")
-    return os.fdopen(descriptor, "rb")
-
-
-def samples_key(run_uid: str, evaluation_id: str) -> str:
-    """Where the outputs that an evaluation program wrote are kept."""
-    return f"runs/{run_uid}/evaluations/{evaluation_id}/{SAMPLES}"
-
-
-def keep_samples(store: ObjectStore, run_uid: str, evaluation_id: str, path: Path) -> str | None:
-    """Keep the outputs that the evaluation program wrote; None where it wrote none. Links are not followed.
-
-    Of two runs of the same evaluation the first one's outputs stay.
-    """
-    file = _open_regular(path, path.name, field="samples", follow=False)
-    if file is None:
-        return None
-    with file:
-        if os.fstat(file.fileno()).st_size > MOST_BYTES:
-            raise InputError("samples", path.name, f"is larger than {MOST_BYTES} bytes")
-        key = samples_key(run_uid, evaluation_id)
-        store.put_if_absent(key, file)
-    return store.location(key)
-
-
-def lines_of(items: Iterable[OutputItem]) -> bytes:
-    """The drawn lines as they are kept."""
-    return b"".join(canonical_bytes(item.document()) + b"\n" for item in items)
-
-
-def keep_items(store: ObjectStore, run_uid: str, raw: bytes, *, keep: bool = True) -> tuple[str, str]:
-    """Keep the drawn lines (unless they are only compared); return their address and digest."""
-    digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-    key = items_key(run_uid, digest)
-    if keep:
-        store.put_if_absent(key, io.BytesIO(raw))
-    return store.location(key), digest
-
-
-def items_key(run_uid: str, digest: str) -> str:
-    """Where a sample's lines are kept."""
-    return f"runs/{run_uid}/human/{digest.removeprefix('sha256:')}.jsonl"
-
-
-def kept_items(store: ObjectStore, run_uid: str, digest: str) -> list[OutputItem]:
-    """The kept lines of a sample; ``InputError`` where they are no longer what was recorded."""
-    with store.open(items_key(run_uid, digest)) as file:
-        raw = file.read(MOST_BYTES)
-    if "sha256:" + hashlib.sha256(raw).hexdigest() != digest:
-        raise InputError("items", digest, "the kept items are not the recorded ones any more")
-    made = []
-    for line in raw.splitlines():
-        value = strict_json.loads(line, where="kept items")
-        texts = {name: value[name] for name in ("prompt", "output", "baseline")}
-        made.append(OutputItem(digest=digest_of(texts), line=value["line"], item_id=value["id"], **texts))
-    return made
+    return hashlib.sha256(f"{seed}\n{source}\n{digest}\n{reviewer}".encode()).digest()[0] % 2 == 0

@@ -9,7 +9,7 @@ from pretrain_archive.domain.human_checks import report_of
 from pretrain_archive.domain.kinds import HumanAnswerRefused, HumanEvaluationReported, HumanEvaluationSampled
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import WORST_FIRST, Verdict
-from pretrain_archive.services.human_items import kept_items
+from pretrain_archive.services.human_files import kept_items
 from pretrain_archive.services.human_sample import sample_of
 from pretrain_archive.services.human_state import rules_of, subject_of
 from pretrain_archive.storage.port import ObjectStore

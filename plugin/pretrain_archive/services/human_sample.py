@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Literal
 
-from pretrain_archive.domain.errors import RefusedError
+from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.kinds import (
     CheckpointRegistered,
+    EvaluationFinished,
     EvaluationReported,
     HumanEvaluationSampled,
     OutputSampled,
@@ -15,18 +16,9 @@ from pretrain_archive.domain.kinds import (
 from pretrain_archive.domain.policy_human import HumanEvaluation
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.canonical import digest_of
+from pretrain_archive.services.human_files import keep_items, lines_of, open_items, samples_key
 from pretrain_archive.services.human_form import PAGE_SIZE
-from pretrain_archive.services.human_items import (
-    METHOD,
-    Drawn,
-    OutputItem,
-    candidate_first,
-    draw,
-    keep_items,
-    lines_of,
-    open_items,
-    samples_key,
-)
+from pretrain_archive.services.human_items import METHOD, Drawn, OutputItem, candidate_first, draw
 from pretrain_archive.services.runs import request_of
 from pretrain_archive.storage.port import ObjectStore
 
@@ -51,6 +43,11 @@ def sample_of(
         drawn = draw(
             file, where=where, pairs=rules.mode == "pairs", subject=checkpoint, size=rules.sample, seed=rules.seed
         )  # fmt: skip
+    if written and drawn.digest != written:
+        raise InputError(
+            "items", where, "is not what the evaluation program wrote any more",
+            hint="Run the task 'evaluate' again; what lay there was changed after it was recorded.",
+        )  # fmt: skip
     known: Subject = "evaluation_program" if written else "stated" if drawn.stated else "unproven"
     raw = lines_of(drawn.items)
     items_uri, items_digest = keep_items(store, view.run_uid, raw, keep=keep)
@@ -69,7 +66,7 @@ def _shown(
 ) -> dict[str, Any]:
     """All that a question shows and by which it is judged: what the sample's digest is over."""
     pairs = rules.mode == "pairs"
-    items = [_sampled(item, rules, pairs=pairs).to_json() for item in drawn.items]
+    items = [_sampled(item, rules, drawn.digest, pairs=pairs).to_json() for item in drawn.items]
     return {
         "checkpoint_id": checkpoint.checkpoint_id, "checkpoint_digest": checkpoint.digest, "seed": rules.seed,
         "method": METHOD, "mode": rules.mode, "baseline_name": drawn.baseline_name if pairs else None,
@@ -80,9 +77,9 @@ def _shown(
     }  # fmt: skip
 
 
-def _sampled(item: OutputItem, rules: HumanEvaluation, *, pairs: bool) -> OutputSampled:
+def _sampled(item: OutputItem, rules: HumanEvaluation, source: str, *, pairs: bool) -> OutputSampled:
     texts = (item.prompt, item.output, item.baseline or "")
-    order = [candidate_first(rules.seed, item.digest, one) for one in range(1, rules.wanted + 1)]
+    order = [candidate_first(rules.seed, source, item.digest, one) for one in range(1, rules.wanted + 1)]
     return OutputSampled(
         digest=item.digest, line=item.line, item_id=item.item_id, candidate_first=order if pairs else [],
         identical=item.identical, cut=any(len(text) > rules.show_characters for text in texts),
@@ -91,8 +88,8 @@ def _sampled(item: OutputItem, rules: HumanEvaluation, *, pairs: bool) -> Output
 
 def _open(
     store: ObjectStore, view: RunView, checkpoint: CheckpointRegistered, report: EvaluationReported | None
-) -> tuple[BinaryIO, str, bool]:
-    """The file of items, its address, and whether the signed evaluation program wrote it."""
+) -> tuple[BinaryIO, str, str]:
+    """The file of items, its address, and the recorded digest of what the signed program wrote, if it is that."""
     asked = request_of(view).human_items
     if asked:
         names = {
@@ -101,11 +98,11 @@ def _open(
             "step": str(checkpoint.step),
         }
         file, where = open_items(asked, names=names)
-        return file, where, False
+        return file, where, ""
     for evaluation_id in _evaluations(view, checkpoint, report):
-        key = samples_key(view.run_uid, evaluation_id)
-        if store.stat(key) is not None:
-            return store.open(key), store.location(key), True
+        if digest := _written(view, evaluation_id):
+            key = samples_key(view.run_uid, evaluation_id, digest)
+            return store.open(key), store.location(key), digest
     raise RefusedError(
         f"run {view.run_uid} has no outputs to read: its evaluation program wrote none, and the request names none",
         hint="Let the program write the file that PRETRAIN_ARCHIVE_SAMPLES names, or give human_items.",
@@ -122,3 +119,9 @@ def _evaluations(
         if one.checkpoint_id == checkpoint.checkpoint_id
     ]
     return list(dict.fromkeys([*([report.evaluation_id] if report else []), *reversed(others)]))
+
+
+def _written(view: RunView, evaluation_id: str) -> str | None:
+    """The digest of the outputs that the program of an evaluation wrote; of two same evaluations the first one's."""
+    finished = (one for _, one in view.all(EvaluationFinished) if evaluation_id in one.evaluations)
+    return next((one.samples_digest for one in finished if one.samples_digest), None)

@@ -37,8 +37,8 @@ from pretrain_archive.domain.identity import Ref, format_time
 from pretrain_archive.domain.verdicts import Verdict
 from pretrain_archive.gates.service import gate_view
 from pretrain_archive.services import human_evaluating as human
-from pretrain_archive.services.human_form import build_page, fenced, items_of, pages_of
-from pretrain_archive.services.human_items import kept_items
+from pretrain_archive.services.human_files import kept_items
+from pretrain_archive.services.human_form import build_page, fenced, items_of, page_digest, pages_of
 from pretrain_archive.services.human_lookup import check_outputs
 from pretrain_archive.storage.files import FileStore
 
@@ -235,6 +235,30 @@ def test_requested_items(make_run: Any, tmp_path: Path) -> None:
     assert "subject_unproven" in gate_items(run)[CAVEATS].found
 
 
+@pytest.mark.requirement("R118")
+def test_outputs_changed_before_they_are_drawn(make_run: Any, tmp_path: Path) -> None:
+    """What lies in the store is read only if it is what the program wrote, by the digest on record."""
+    run = asking(make_run)
+    [kept] = (tmp_path / "store").rglob("samples/*.jsonl")
+    kept.chmod(0o600)
+    write_items(kept, ITEMS[:9])
+
+    with pytest.raises(InputError, match="is not what the evaluation program wrote any more"):
+        draw(run)
+    assert run.view().latest(kinds.HumanEvaluationSampled) is None
+
+
+def test_outputs_that_no_record_names(make_run: Any, tmp_path: Path) -> None:
+    """A file that somebody put where a program's outputs lie is not read: no record says that a program wrote it."""
+    run = asking(make_run, conf={})
+    folder = tmp_path / "store" / "runs" / run.uid / "evaluations" / run.evaluation_id / "samples"
+    folder.mkdir(parents=True)
+    write_items(folder / f"{'0' * 64}.jsonl")
+
+    with pytest.raises(RefusedError, match="its evaluation program wrote none"):
+        draw(run)
+
+
 def test_nothing_to_read(make_run: Any) -> None:
     """Neither the program nor the request gives outputs: refused, with both ways out."""
     run = asking(make_run, conf={})
@@ -308,6 +332,17 @@ def test_blinded(paired: AskedRun) -> None:
     assert first.fields["page_digest"] != second.fields["page_digest"]
     orders = [tuple(item.candidate_first[who] for item in sampled.items) for who in (0, 1)]
     assert 1 < len({*orders, tuple([True] * 12), tuple([False] * 12)}) - 2
+
+
+@pytest.mark.requirement("R118")
+def test_the_order_cannot_be_tried_out(paired: AskedRun) -> None:
+    """The digest in the question is the same for every order, so that trying all of them tells nothing."""
+    sampled = sampled_of(paired)
+    turned = [item.model_copy(update={"candidate_first": [True, True]}) for item in sampled.items]
+
+    for reviewer in (1, 2):
+        shown = ask(paired, reviewer=reviewer).form.fields["page_digest"]["const"]
+        assert shown == page_digest(sampled.model_copy(update={"items": turned}), 1, reviewer)
 
 
 @pytest.mark.requirement("R118")

@@ -69,8 +69,13 @@ class EvaluationFailed(Payload):
 
 
 class EvaluationFinished(Payload):
-    """A try that ended with recorded numbers: the evaluations that hold them."""
+    """A try that ended with recorded numbers: the evaluations that hold them.
+
+    ``samples_*`` is the file of outputs for readers that the program wrote, None where it wrote none or none was asked.
+    """
 
     try_id: str
     checkpoint_id: str
     evaluations: list[str] = Field(min_length=1)
+    samples_uri: str | None = None
+    samples_digest: Digest | None = None
