@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from pretrain_archive.domain.kinds import DrillFiled
 
+FAULTS: tuple[str, ...] = get_args(DrillFiled.model_fields["injected"].annotation)
+"""What a drill injects."""
+
 CHECKS = ("detected", "stopped", "rescheduled", "loaded", "continued", "reconciled")
+"""What it shows, in this order."""
 
 
 def drill_gaps(drill: DrillFiled) -> list[str]:

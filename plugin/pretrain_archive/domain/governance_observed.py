@@ -56,7 +56,7 @@ def values_of(view: RunView, where: str, attempt: int) -> list[Seen]:
 
 
 def workers_of(view: RunView, attempt: int) -> set[int]:
-    """The workers that an attempt is known to have had: those that were seen, and those that a cluster was asked for."""
+    """The workers that an attempt is known to have had: those that were seen, and those asked for of a cluster."""
     found = {p.worker for r, p in view.all(kinds.EnvironmentObserved) if r.attempt == attempt}
     found |= {m.worker for _, m in view.all(kinds.MemberObserved) if m.attempt == attempt}
     launched = [p for r, p in view.all(kinds.LaunchIntended) if r.attempt == attempt]

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, PolicyError, RefusedError
 from pretrain_archive.domain.governance_changes import DEFAULT_WHERE, ChangeView, proposal_gaps
+from pretrain_archive.domain.governance_drill import FAULTS
 from pretrain_archive.domain.governance_support import supports
 from pretrain_archive.domain.identity import Ref, new_id
 from pretrain_archive.domain.kinds.governance import Component
@@ -25,7 +26,6 @@ from pretrain_archive.services.platform_said import Speaker, optional, sentence,
 Policies = Callable[[str], LoadedPolicy]
 
 COMPONENTS: tuple[str, ...] = get_args(Component)
-FAULTS: tuple[str, ...] = get_args(kinds.DrillFiled.model_fields["injected"].annotation)
 ACCEPTING = ("model_owner", "acceptance")
 """The roles that accept a change for a project's tasks; the platform owner is none of them."""
 

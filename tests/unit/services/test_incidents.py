@@ -24,7 +24,12 @@ from pretrain_archive.services.incidents import (
 
 pytestmark = pytest.mark.requirement("R232")
 
-RUNBOOK = "# Runbook\n\n## Lost nodes\nLook at the link.\n\n```\n## no heading\n```\n"
+RUNBOOK = "# Runbook\n\n## Lost nodes\nLook at the link.\n\n```\n## no heading\n```\n\ndef test_page():\n"
+TESTS = (
+    "def test_node_comes_back():\n    assert False\n\n\ndef helper():\n"
+    "    '''\n    def test_written_about():\n    '''\n\n\n"
+    "class TestLink:\n    async def test_link(self):\n        pass\n"
+)
 ENVIRONMENT = {"node": "n1"}
 
 
@@ -33,7 +38,7 @@ def grounds(tmp_path: Path) -> Grounds:
     """A ledger, and a project's files beside it."""
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "runbook.md").write_text(RUNBOOK)
-    (tmp_path / "test_fault.py").write_text("def test_node_comes_back():\n    assert False\n")
+    (tmp_path / "test_fault.py").write_text(TESTS)
     return Grounds(tmp_path)
 
 
@@ -106,11 +111,24 @@ def test_a_major_one_leaves_something_behind(grounds: Grounds) -> None:
         pytest.param("runbook:Lost nodes", "stands as before", id="a section that nobody changed"),
         pytest.param("drill:rain", "is no fault", id="no such fault"),
         pytest.param("drill:node_lost", "was not drilled since", id="drilled before only"),
+        pytest.param("drill:network_cut", "was not drilled since", id="a drill that injected nothing"),
         pytest.param("test:test_fault.py::test_other", "no test 'test_other' stands", id="no such test"),
+        pytest.param("test:test_fault.py::test_written_about", "stands in", id="a test in a text"),
+        pytest.param("test:test_fault.py::helper", "stands in", id="a function that is no test"),
+        pytest.param("test:test_fault.py::", "stands in", id="no name of a test"),
+        pytest.param("test:test_fault.py::TestOther::test_link", "stands in", id="no such class"),
+        pytest.param("test:docs/runbook.md::test_page", "stands in", id="a page that is no program"),
+        pytest.param(f"test:{'x' * 5000}.py::test_x", "cannot be read", id="a name that no file has"),
         pytest.param("test:none.py::test_x", "there is no file", id="no such file"),
         pytest.param("test:../outside.py::test_x", "leads outside", id="a file elsewhere"),
         pytest.param("policy:p.quotas.max_hours", "sets no quotas.max_hours", id="no such rule"),
         pytest.param("policy:p.quotas.max_minutes", "as it was when run", id="a rule that nobody changed"),
+        pytest.param(
+            "policy:q.quotas.max_minutes", "no run of q tells", id="a rule that nobody knows before"
+        ),
+        pytest.param(
+            "policy:r.quotas.max_minutes", "as it was when run", id="a rule of a project of no linked run"
+        ),
         pytest.param("promise:soon", "is none of", id="a promise"),
     ],
 )
@@ -118,7 +136,9 @@ def test_follow_ups_that_are_not_there(grounds: Grounds, follow_up: str, told: s
     """What is not there, or was there before, is refused, and the incident stays open."""
     uid = grounds.open("p")
     grounds.drill(uid, "node_lost")
+    grounds.open("r")
     incident = reviewed(grounds, runs=(uid,))
+    grounds.drill(grounds.open("p"), "network_cut", attempt=0, recovered_attempt=None, passed=False)
 
     with pytest.raises(InputError, match=told):
         close(grounds.ledger, files(grounds), incident, by("olga"), learnt="x", follow_ups=(follow_up,))
@@ -134,7 +154,7 @@ def test_follow_ups_that_are_there(grounds: Grounds) -> None:
     grounds.policy("p", max_minutes="7")
     (grounds.folder / "docs" / "runbook.md").write_text(RUNBOOK.replace("the link", "both links"))
     names = ("drill:node_lost", "test:test_fault.py::test_node_comes_back", "policy:p.quotas.max_minutes",
-             "runbook:Lost nodes")  # fmt: skip
+             "runbook:Lost nodes", "test:test_fault.py::TestLink::test_link")  # fmt: skip
 
     close(grounds.ledger, files(grounds), incident, by("olga"), learnt="x", follow_ups=names)
 
@@ -171,6 +191,19 @@ def test_an_attempt_that_never_was(grounds: Grounds) -> None:
 
     with pytest.raises(InputError, match="is no attempt of that run"):
         opened(grounds, attempts=(f"{uid}#2",))
+
+
+def test_another_page_is_no_runbook_of_the_incident(grounds: Grounds) -> None:
+    """What stood there when the incident was opened is on record of one page; another one has no before."""
+    incident = reviewed(grounds)
+    (grounds.folder / "docs" / "other.md").write_text("## Anything\nAs ever.\n")
+    for page, heading, told in (
+        ("docs/other.md", "Anything", "was opened beside docs/runbook.md"),
+        ("docs/../docs/runbook.md", "Lost nodes", "stands as before"),
+    ):
+        there = Files(root=grounds.folder, policies=grounds.lookup, runbook=page)
+        with pytest.raises(InputError, match=told):
+            close(grounds.ledger, there, incident, by("olga"), learnt="x", follow_ups=(f"runbook:{heading}",))
 
 
 def test_without_a_runbook(grounds: Grounds) -> None:
