@@ -25,8 +25,10 @@ def human_evaluation(view: RunView, policy: Policy) -> Item | None:
     found = ""
     if sampled is not None and report is not None:
         about = chosen is None or chosen[1].checkpoint_digest == report.checkpoint_digest
-        holds = report.passed and about
+        later = answered_after(view, sampled, record)
+        holds = report.passed and about and not later
         found = told(report) if about else f"it is about {short(report.checkpoint_digest)}, not the candidate"
+        found += f"; {later} pages were answered after it was summed up" if later else ""
     return item(
         "close.human_evaluation",
         "artifact",
@@ -49,14 +51,18 @@ def human_caveats(view: RunView, policy: Policy) -> Item | None:
     _, sampled = last(view, kinds.HumanEvaluationSampled)
     record, report = report_of(view, sampled)
     caveats = [flag for flag in report.flags if flag_code(flag) in CAVEATS] if report else []
+    if sampled is not None and (earlier := scored_before(view, sampled)):
+        caveats.append(
+            f"sampled_again: {earlier} other samples of this checkpoint were scored before this one"
+        )
     return item(
         "close.human_caveats",
         "artifact",
         evidence=(record,),
         holds=None if report is None else not caveats,
         found="; ".join(caveats) if caveats else "two reviewers, a limit; the outputs are the checkpoint's",
-        expected="two reviewers, a limit for the scores, outputs and baseline known",
-        check="two persons scored the sample, a limit decides, and who made the outputs is known",
+        expected="two reviewers, a limit for the scores, outputs and baseline known, one sample",
+        check="two persons scored the only sample, a limit decides, and who made the outputs is known",
         blocking=False,
         owner=policy.people.acceptance,
         requirement="R118",
@@ -71,6 +77,26 @@ def report_of(view: RunView, sampled: kinds.HumanEvaluationSampled | None) -> Re
         if sampled is not None and report.sample_digest == sampled.sample_digest:
             found = record, report
     return found
+
+
+def answered_after(view: RunView, sampled: kinds.HumanEvaluationSampled, reported: Record | None) -> int:
+    """How many pages of this sample were answered after the report, which therefore does not tell them."""
+    return sum(
+        reported is not None and record.position > reported.position
+        for record, answer in view.all(kinds.HumanPageAnswered)
+        if answer.sample_digest == sampled.sample_digest
+    )
+
+
+def scored_before(view: RunView, sampled: kinds.HumanEvaluationSampled) -> int:
+    """How many other samples of the same checkpoint persons scored, wholly or in part: whoever draws again chooses."""
+    about = {
+        one.sample_digest
+        for _, one in view.all(kinds.HumanEvaluationSampled)
+        if one.checkpoint_digest == sampled.checkpoint_digest
+    }
+    scored = {answer.sample_digest for _, answer in view.all(kinds.HumanPageAnswered)}
+    return len((about & scored) - {sampled.sample_digest})
 
 
 def told(report: kinds.HumanEvaluationReported) -> str:

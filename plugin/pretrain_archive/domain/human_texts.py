@@ -39,10 +39,13 @@ FLAGS: dict[str, tuple[str, str]] = {
     "subject_unproven": ("nothing proves whose outputs these are", "无法证明输出属于该检查点"),
     "no_threshold": ("nothing says what is good enough", "未规定合格标准"),
     "baseline_unnamed": ("the baseline has no name", "基线未命名"),
+    "sampled_again": ("another sample was scored before", "此前已对另一样本评分"),
 }
 """What speaks against the numbers, by the code before the colon."""
 
-CAVEATS = frozenset({"one_reviewer_only", "subject_unproven", "no_threshold", "baseline_unnamed"})
+CAVEATS = frozenset(
+    {"one_reviewer_only", "subject_unproven", "no_threshold", "baseline_unnamed", "sampled_again"}
+)
 """Flags that an approver may acknowledge; every other one forbids a release."""
 
 

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 from pretrain_archive.domain.errors import ArchiveError, InputError, RefusedError, StorageError
 from pretrain_archive.domain.human_checks import report_of
-from pretrain_archive.domain.kinds import HumanAnswerRefused, HumanEvaluationReported, HumanEvaluationSampled
+from pretrain_archive.domain.kinds import (
+    CheckpointRegistered,
+    EvaluationReported,
+    HumanAnswerRefused,
+    HumanEvaluationReported,
+    HumanEvaluationSampled,
+)
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import WORST_FIRST, Verdict
 from pretrain_archive.services.human_files import kept_items
 from pretrain_archive.services.human_sample import sample_of
-from pretrain_archive.services.human_state import rules_of, subject_of
+from pretrain_archive.services.human_state import rules_of
 from pretrain_archive.storage.port import ObjectStore
 
 
@@ -54,7 +60,9 @@ def check_outputs(store: ObjectStore, view: RunView) -> Checked:
 
 def _drawn_again(store: ObjectStore, view: RunView, sampled: HumanEvaluationSampled) -> tuple[Verdict, str]:
     try:
-        drawn = sample_of(store, view, subject_of(view), rules_of(view), sampled.reviewers, keep=False)
+        drawn = sample_of(
+            store, view, _subject_then(view, sampled), rules_of(view), sampled.reviewers, keep=False
+        )
     except (StorageError, RefusedError):
         return Verdict.UNRECORDED, ""
     except InputError as error:
@@ -63,6 +71,17 @@ def _drawn_again(store: ObjectStore, view: RunView, sampled: HumanEvaluationSamp
         return (Verdict.UNRECORDED if gone else Verdict.CHANGED), ""
     same = drawn == sampled
     return (Verdict.VERIFIED if same else Verdict.CHANGED), drawn.sample_digest
+
+
+def _subject_then(
+    view: RunView, sampled: HumanEvaluationSampled
+) -> tuple[CheckpointRegistered, EvaluationReported | None]:
+    """Checkpoint and evaluation that the sample names, whatever is the candidate by now."""
+    found = [c for _, c in view.all(CheckpointRegistered) if c.digest == sampled.checkpoint_digest]
+    reports = [r for _, r in view.all(EvaluationReported) if r.evaluation_id == sampled.evaluation_id]
+    if not found:
+        raise RefusedError(f"checkpoint {sampled.checkpoint_id} of run {view.run_uid} is not registered")
+    return found[-1], reports[-1] if reports else None
 
 
 def _kept(store: ObjectStore, view: RunView, sampled: HumanEvaluationSampled) -> Verdict:

@@ -166,6 +166,41 @@ def test_one_reviewer_is_acknowledged_by_name(make_run: Any) -> None:
     assert CAVEATS in done.decision.acknowledged
 
 
+@pytest.mark.requirement("R118")
+def test_an_answer_after_the_report(closing: AskedRun) -> None:
+    """A page that is answered anew is not in the report: nothing is verified until it is summed up again."""
+    finish(closing)
+    take(closing, 1, score="1", try_number=9)
+    stale = gate_items(closing)[HUMAN]
+    total(closing, try_number=2)
+
+    assert (Verdict.CHANGED, True) == (stale.verdict, "1 pages were answered after" in stale.found)
+    assert "answered after" not in gate_items(closing)[HUMAN].found
+
+
+@pytest.mark.requirement("R118")
+def test_drawn_until_the_scores_please(make_run: Any, tmp_path: Path) -> None:
+    """Another file after a first page of bad scores: the new numbers stand, and the approver is told of the old."""
+    path = tmp_path / "items.jsonl"
+    run = asking(make_run, conf={"human_items": str(path)}, stage="run")
+    candidate = run.view().latest(kinds.CandidateNamed)
+    assert candidate is not None
+    named = [item | {"checkpoint": candidate.checkpoint_id} for item in ITEMS]
+    write_items(path, named)
+    draw(run)
+    take(run, 1, score="1")
+    write_items(path, named[:9])
+    draw(run, try_number=2)
+    for page in (1, 2):
+        take(run, page, try_number=2)
+        take(run, page, 2, person="carol", try_number=2)
+    total(run)
+
+    found = gate_items(run)
+    assert (Verdict.VERIFIED, Verdict.CHANGED) == (found[HUMAN].verdict, found[CAVEATS].verdict)
+    assert "sampled_again: 1 other samples" in found[CAVEATS].found
+
+
 def test_not_asked_for(run: AskedRun) -> None:
     """A policy without the section: no items, nothing to draw."""
     run.until("run")
@@ -190,6 +225,7 @@ def test_another_candidate(asked: AskedRun) -> None:
     assert "not the candidate" in gate_items(asked)[HUMAN].found
     with pytest.raises(RefusedError, match="no sample of its candidate"):
         ask(asked)
+    assert "verified" == check_outputs(asked.store, asked.view()).verdict.value
 
 
 # -- the sample ----------------------------------------------------------------------------------------
