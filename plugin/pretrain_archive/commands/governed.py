@@ -30,4 +30,5 @@ def governed_lines(document: dict[str, Any]) -> list[str]:
     """The same as lines for a terminal."""
     service, conclusion = document["service"], document["conclusion"]
     told = plain(conclusion["told"]["en"]) if conclusion else "no conclusion recorded"
-    return [f"service {service['label'].replace('_', ' ')} ({plain(service['because'])})", told]
+    lapsed = f", lapsed: {', '.join(service['lapsed'])}" if service.get("lapsed") else ""
+    return [f"service {service['label'].replace('_', ' ')} ({plain(service['because'])}){lapsed}", told]

@@ -35,21 +35,29 @@ WALKED = ("First look", "Who to ask", "Recovery, step by step")
 """The sections that somebody on call has to have walked through on a drill."""
 
 
+EMPTY = "sha256:" + hashlib.sha256(b"").hexdigest()
+"""The digest of a section that says nothing."""
+
+
 def sections(text: str) -> dict[str, str]:
-    """Heading → digest (``sha256:`` and hex) of the section's own text, up to the next heading of any level.
+    """Heading → digest (``sha256:`` and hex) of the section's text, with the sections inside of it.
 
     Lines inside of fenced code are no headings. A heading that stands there twice is one section of both texts.
     """
     bodies: dict[str, list[str]] = {}
-    current, fence = "", ""
+    inside: list[tuple[int, str]] = []
+    fence = ""
     for line in text.splitlines():
         if (mark := _FENCE.match(line)) is not None:
             fence = "" if fence == mark[1] else fence or mark[1]
-        if not fence and (heading := _HEADING.fullmatch(line)) is not None:
-            current = heading[2]
-            bodies.setdefault(current, [])
-        elif current:
-            bodies[current].append(line.rstrip())
+        heading = None if fence else _HEADING.fullmatch(line)
+        if heading is not None:
+            inside = [one for one in inside if one[0] < len(heading[1])]
+        for _, name in inside:
+            bodies[name].append(line.rstrip())
+        if heading is not None:
+            inside.append((len(heading[1]), heading[2]))
+            bodies.setdefault(heading[2], [])
     return {
         name: "sha256:" + hashlib.sha256("\n".join(body).strip().encode()).hexdigest()
         for name, body in bodies.items()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError, InputError, RefusedError
-from pretrain_archive.domain.governance_runbook import WALKED
+from pretrain_archive.domain.governance_drill import drill_gaps
+from pretrain_archive.domain.governance_runbook import EMPTY, WALKED
 from pretrain_archive.domain.governance_texts import HINTS, STAGE, pair
 from pretrain_archive.domain.identity import Ref, parse_time
 from pretrain_archive.domain.policy import LoadedPolicy, Policy
@@ -18,6 +19,7 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.incidents import Grounds, incidents
 from pretrain_archive.services.platform_boundaries import boundaries
+from pretrain_archive.services.platform_drills import changed_since, drill_projects, drills, project_of
 from pretrain_archive.services.platform_said import Speaker, sentence, state
 
 Policies = Callable[[str], LoadedPolicy]
@@ -37,45 +39,42 @@ def _item(
 
 def stage_items(ledger: Ledger, policy: Policy, grounds: Grounds) -> list[Item]:
     """The preconditions of the fourth stage for a project, each with its evidence."""
+    drill, *others = _ledger_items(ledger, policy)
+    return [drill, _runbook(policy, grounds), _walked(ledger, policy, grounds), *others]
+
+
+def _ledger_items(ledger: Ledger, policy: Policy) -> list[Item]:
+    """Those that need no file of the project."""
     return [
-        _drill(ledger, policy),
-        _runbook(policy, grounds),
-        _walked(ledger, policy, grounds),
-        _boundaries(ledger, policy),
-        _history(ledger, policy),
-        _permissions(policy),
-        _experts(policy),
-        _incidents(ledger, policy),
-    ]
-
-
-def _drills(ledger: Ledger, projects: set[str]) -> Iterator[tuple[Record, kinds.DrillFiled]]:
-    """Drills that were filed in runs of the projects, oldest first."""
-    for record in ledger.records(kinds=["drill.filed"]):
-        opened = next(iter(ledger.records(streams=[record.stream], kinds=["run.opened"], limit=1)), None)
-        if opened is not None and opened.payload.get("project") in projects:
-            yield record, kinds.read_payload(record, kinds.DrillFiled)
+        _drill(ledger, policy), _boundaries(ledger, policy), _history(ledger, policy), _permissions(policy),
+        _experts(policy), _incidents(ledger, policy),
+    ]  # fmt: skip
 
 
 def _drill(ledger: Ledger, policy: Policy) -> Item:
-    """The newest drill that stands for the project passed, is recent, and nothing was rolled out since."""
-    platform, found = (
-        policy.platform,
-        list(_drills(ledger, {policy.project, *policy.platform.drill_projects})),
-    )
+    """The newest drill that stands for the project passed on its target, is recent, and nothing changed since."""
+    platform, target = policy.platform, policy.compute.target
+    found = list(drills(ledger, drill_projects(policy)))
     check = (
         "the newest recovery drill passed, within drill_valid_days, and the platform was not changed since"
     )
-    expected = f"a passed drill within {platform.drill_valid_days or 'unrecorded'} days"
+    expected = f"a passed drill within {platform.drill_valid_days or 'unrecorded'} days, target {target}"
     if platform.drill_valid_days is None or not found:
         return _item("stage.drill", None, check=check, expected=expected, owner=policy.people.platform_owner)
     record, drill = found[-1]
     age = datetime.now(UTC) - parse_time(record.recorded_at)
-    later = next(iter(ledger.records(kinds=["platform.widened"], after=record.position)), None)
-    told = f"{drill.injected} in {record.stream} {'passed' if drill.passed else 'found a gap'}, {age.days} days ago"
+    later, gaps = changed_since(ledger, record.position), drill_gaps(drill)
+    told = f"{drill.injected} in {record.stream} {'found a gap' if gaps else 'passed'}, {age.days} days ago"
     if later is not None:
         told += f"; the platform changed since ({later.payload['change_id']})"
-    holds = drill.passed and age <= timedelta(days=platform.drill_valid_days) and later is None
+    if drill.target != target:
+        told += f"; it ran on the target {drill.target}, which proves nothing of {target}"
+    holds = (
+        not gaps
+        and drill.target == target
+        and later is None
+        and age <= timedelta(days=platform.drill_valid_days)
+    )
     return _item(
         "stage.drill", holds, check=check, expected=expected, found=told, owner=policy.people.platform_owner,
         records=(record, later) if later else (record,),
@@ -84,7 +83,7 @@ def _drill(ledger: Ledger, policy: Policy) -> Item:
 
 def _runbook(policy: Policy, grounds: Grounds) -> Item:
     sections, authors = grounds.sections(), policy.platform.runbook_authors
-    missing = [name for name in WALKED if sections is not None and name not in sections]
+    missing = [n for n in WALKED if sections is not None and sections.get(n, EMPTY) == EMPTY]
     holds = None if sections is None or not authors else not missing
     found = f"{grounds.runbook} by {', '.join(authors)}" + (
         f"; missing: {', '.join(missing)}" if missing else ""
@@ -98,7 +97,11 @@ def _runbook(policy: Policy, grounds: Grounds) -> Item:
 def _walked(ledger: Ledger, policy: Policy, grounds: Grounds) -> Item:
     """Somebody else than its authors walked through it, as it stands now."""
     check = "somebody who did not write it walked through its sections on a drill, as they stand now"
-    told = list(ledger.records(streams=[f"runbook/{grounds.runbook}"], kinds=["runbook.drilled"]))
+    told = [
+        record
+        for record in ledger.records(streams=[f"runbook/{grounds.runbook}"], kinds=["runbook.drilled"])
+        if project_of(ledger, str(record.payload["drill_run"])) in drill_projects(policy)
+    ]
     now, owner = grounds.sections() or {}, policy.people.platform_owner
     if not told:
         return _item("stage.runbook_drilled", None, check=check, expected=", ".join(WALKED), owner=owner)
@@ -208,6 +211,8 @@ def walk(
         reasons.append(f"there is no runbook at {grounds.root / grounds.runbook}")
     if filed is None:
         reasons.append(f"no drill was filed in run {drill_run}")
+    elif (project := project_of(ledger, drill_run)) not in drill_projects(policy):
+        reasons.append(f"a drill of project {project} does not stand for {policy.project}")
     if reasons or there is None or filed is None:
         raise RefusedError("the walk-through cannot be recorded", reasons=tuple(reasons))
     for name in sections:
@@ -244,13 +249,17 @@ def label(ledger: Ledger, loaded: LoadedPolicy, grounds: Grounds, who: Speaker) 
 
 
 def standing(ledger: Ledger, policy: Policy, policy_digest: str | None) -> dict[str, Any]:
-    """How a project may be called: ``controlled_project``, ``shared_service`` or ``unrecorded``, and why."""
+    """How a project may be called: ``controlled_project``, ``shared_service`` or ``unrecorded``, and why.
+
+    ``lapsed`` of a shared service are the preconditions that no longer hold, as far as the ledger alone can tell.
+    """
     if policy.platform.experts:
         return {"label": "controlled_project", "because": f"depends on {', '.join(policy.platform.experts)}"}
     told = list(ledger.records(streams=[f"service/{policy.project}"], kinds=["service.labelled"]))
     fitting = [record for record in told if record.payload["policy_digest"] == policy_digest]
     if fitting:
-        return {"label": "shared_service", "because": fitting[-1].record_id}
+        lapsed = [item.id for item in _ledger_items(ledger, policy) if item.verdict is not Verdict.VERIFIED]
+        return {"label": "shared_service", "because": fitting[-1].record_id, "lapsed": lapsed}
     return {
         "label": "unrecorded",
         "because": "labelled under another policy" if told else "nobody labelled it",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.governed import Grounds, by
 
+from pretrain_archive.commands.governed import governed_lines
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.governance_runbook import RUNBOOK, SYMPTOMS, WALKED, sections
@@ -59,6 +60,10 @@ class Ready:
     def label(self, person: str = "bob") -> Any:
         """Call it a shared service."""
         return label(self.grounds.ledger, self.grounds.lookup("p"), self.files, by(person))
+
+    def drill_again(self, **changes: Any) -> None:
+        """A further drill, which passes but for the changes."""
+        self.grounds.drill(self.grounds.open("drill"), **changes)
 
     def walked(self, **changes: Any) -> None:
         """Somebody on call walked through the runbook."""
@@ -111,6 +116,32 @@ def _gap_changed(ready: Ready) -> None:
     ))  # fmt: skip
 
 
+def _gap_taken_back(ready: Ready) -> None:
+    _gap_changed(ready)
+    ready.drill_again()
+    ready.grounds.add("change/c", kinds.PlatformRolledBack(
+        change_id="c", reason="slow", way="as before", person="pat", authentication="x", at="2026-11-30T00:00:00Z"
+    ))  # fmt: skip
+
+
+def _gap_target(ready: Ready) -> None:
+    ready.drill_again(target="kubernetes")
+
+
+def _gap_empty_drill(ready: Ready) -> None:
+    ready.drill_again(checks=[])
+
+
+def _gap_empty_section(ready: Ready) -> None:
+    (ready.grounds.folder / RUNBOOK).write_text(TEXT.replace("words of Who to ask", ""))
+    ready.walked()
+
+
+def _gap_inner_section(ready: Ready) -> None:
+    inner = "words of Recovery, step by step\n### After that\nelse"
+    (ready.grounds.folder / RUNBOOK).write_text(TEXT.replace("words of Recovery, step by step", inner))
+
+
 def _gap_runbook(ready: Ready) -> None:
     (ready.grounds.folder / RUNBOOK).write_text(TEXT.replace("## Who to ask", "## Whom to ask"))
 
@@ -142,9 +173,18 @@ def _policy(**changes: str) -> Callable[[Ready], None]:
     [
         pytest.param(_gap_drill, ["stage.drill changed"], id="the newest drill found a gap"),
         pytest.param(_gap_changed, ["stage.drill changed"], id="the platform changed since"),
+        pytest.param(_gap_taken_back, ["stage.drill changed"], id="a stage was taken back since"),
+        pytest.param(_gap_target, ["stage.drill changed"], id="a drill on another target"),
+        pytest.param(_gap_empty_drill, ["stage.drill changed"], id="a drill that only says that it passed"),
+        pytest.param(_gap_empty_section, ["stage.runbook changed"], id="a section that says nothing"),
+        pytest.param(_gap_inner_section, ["stage.runbook_drilled changed"], id="a part of a section is new"),
         pytest.param(_policy(drill_valid_days=""), ["stage.drill unrecorded"], id="nobody says how long"),
         pytest.param(_policy(drill_valid_days="0.00000001"), ["stage.drill changed"], id="too long ago"),
-        pytest.param(_policy(drill_projects=""), ["stage.drill unrecorded"], id="a drill of others"),
+        pytest.param(
+            _policy(drill_projects=""),
+            ["stage.drill unrecorded", "stage.runbook_drilled unrecorded"],
+            id="a drill of others",
+        ),
         pytest.param(
             _gap_runbook,
             ["stage.runbook changed", "stage.runbook_drilled changed"],
@@ -198,6 +238,10 @@ def test_who_may_walk(ready: Ready) -> None:
     ready.drill = ready.grounds.open("p")
     with pytest.raises(RefusedError, match="no drill was filed"):
         ready.walked()
+    ready.drill = ready.grounds.open("q")
+    ready.grounds.drill(ready.drill)
+    with pytest.raises(RefusedError, match="a drill of project q does not stand for p"):
+        ready.walked()
 
 
 @pytest.mark.requirement("R248")
@@ -220,8 +264,13 @@ def test_a_controlled_project(ready: Ready) -> None:
 def test_a_label_is_of_one_policy(ready: Ready) -> None:
     """With another policy it has to be given anew; and one whose preconditions lapsed is told."""
     ready.label()
+    policy = ready.grounds.lookup("p")
+    assert [] == standing(ready.grounds.ledger, policy.policy, policy.digest)["lapsed"]
     _gap_incident(ready)
-    assert stage_document(ready.grounds.ledger, ready.grounds.lookup("p"), ready.files)["lapsed"]
+    assert stage_document(ready.grounds.ledger, policy, ready.files)["lapsed"]
+    told = standing(ready.grounds.ledger, policy.policy, policy.digest)
+    assert ["stage.incidents"] == told["lapsed"]
+    assert governed_lines({"service": told, "conclusion": None})[0].endswith("lapsed: stage.incidents")
     _policy(max_minutes="9")(ready)
     policy = ready.grounds.lookup("p")
 
