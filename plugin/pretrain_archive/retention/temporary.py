@@ -54,6 +54,8 @@ def clean_temporary(
         if told.get(target.location, "") > _begun_at(folder):
             files.finish(target)
             continue
+        if not folder.parent.is_dir():
+            continue  # a run that never wrote anything: nothing went, so nothing is recorded
         try:
             removed = files.remove(target, plan_digest="")
         except StorageError as error:
