@@ -223,6 +223,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield "checkpoints"
     for one in document["checkpoints"]:
         state = f"deleted, tombstone {one['clean_up']['record_id']}" if one["clean_up"] else "kept"
+        gone = sorted({part for stone in one["parts_cleaned_up"] for part in stone["parts"]})
+        state += f", without {plain(', '.join(gone))}" if gone else ""
         yield f"  step {one['step']}  {'release' if one['released'] else one['class']}  {state}"
     yield "life"
     for fact in document["life"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -61,12 +61,25 @@ class Life:
         return any(isinstance(fact, kinds.ModelDelivered) for _, fact in self.facts)
 
     @property
+    def happened(self) -> list[LifeFact]:
+        """The facts in the order in which they happened: one that is recorded late stands where it belongs."""
+        return [
+            fact
+            for _, fact in sorted(self.facts, key=lambda told: (parse_time(told[1].at), told[0].position))
+        ]
+
+    def until(self, moment: str) -> Life:
+        """The life as it was at a moment, with all that is known of it by now."""
+        last = parse_time(moment)
+        return replace(self, facts=tuple(told for told in self.facts if parse_time(told[1].at) <= last))
+
+    @property
     def state(self) -> State:
         """The newest of release, delivery and take-down; a retirement stands for good."""
         if self.retired is not None:
             return "retired"
         state: State = "released"
-        for _, fact in self.facts:
+        for fact in self.happened:
             if isinstance(fact, kinds.ModelDelivered):
                 state = "delivered"
             elif isinstance(fact, kinds.ModelTakenDown) and not fact.where:
@@ -78,7 +91,7 @@ class Life:
     def _places(self, *, until: LifeFact | None = None) -> set[str]:
         """Where the model lies after ``until`` (after everything)."""
         places: set[str] = set()
-        for _, fact in self.facts:
+        for fact in self.happened:
             if isinstance(fact, kinds.ModelDelivered):
                 places.add(fact.where)
             elif isinstance(fact, kinds.ModelTakenDown):
@@ -121,7 +134,10 @@ class Life:
         if self.retired is None or days_now is None or self.retired[1].records_keep_days is None:
             return None
         days = max(days_now, self.retired[1].records_keep_days)
-        return format_time(parse_time(self.retired[1].at) + timedelta(days=days))
+        try:
+            return format_time(parse_time(self.retired[1].at) + timedelta(days=days))
+        except OverflowError:  # behind the year 9999, which no calendar here can name
+            return None
 
 
 def facts_of(records: Iterable[Record]) -> tuple[Told, ...]:

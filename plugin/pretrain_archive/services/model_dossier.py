@@ -6,6 +6,7 @@ Airflow's own rows.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from pretrain_archive.artifacts.classes import effective_class
@@ -102,17 +103,28 @@ def _human(view: RunView) -> dict[str, Any] | None:
 
 
 def _checkpoints(view: RunView, life: Life) -> list[dict[str, Any]]:
-    """The released checkpoint and the intermediates, each kept or gone with its clean-up record (R116)."""
-    stones = {stone.ref: (record, stone) for record, stone in view.all(kinds.TombstoneWritten)}
+    """The released checkpoint and the intermediates, each kept or gone with its clean-up record (R116).
+
+    One of which only ``parts`` went, such as the optimizer state, is kept ``in_part``.
+    """
+    whole: dict[str, Any] = {}
+    parts: dict[str, list[Any]] = defaultdict(list)
+    for record, stone in view.all(kinds.TombstoneWritten):
+        told = {**stone.to_json(), "record_id": record.record_id}
+        if stone.parts:
+            parts[stone.ref].append(told)
+        else:
+            whole[stone.ref] = told
     made = []
     for record, checkpoint in view.all(kinds.CheckpointRegistered):
-        stone = stones.get(f"checkpoint:{checkpoint.checkpoint_id}")
+        ref = f"checkpoint:{checkpoint.checkpoint_id}"
+        gone, less = whole.get(ref), parts.get(ref, [])
         made.append({
             "checkpoint_id": checkpoint.checkpoint_id, "step": checkpoint.step, "digest": checkpoint.digest,
             "class": effective_class(view, checkpoint), "record_id": record.record_id,
             "released": checkpoint.digest == life.release.checkpoint_digest,
-            "state": "deleted" if stone else "kept",
-            "clean_up": {**stone[1].to_json(), "record_id": stone[0].record_id} if stone else None,
+            "state": "deleted" if gone else "in_part" if less else "kept",
+            "clean_up": gone, "parts_cleaned_up": less,
         })  # fmt: skip
     return made
 

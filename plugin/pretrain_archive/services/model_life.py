@@ -134,10 +134,11 @@ def _checked(ledger: Ledger, life: Life, told: Told) -> LifeFact:
         if LIFE[told.kind].model_fields[name].is_required() and not fields.get(name):
             raise InputError(name, fields.get(name), "says nothing", hint="Say to whom and where.")
     _require_known(ledger, life, fields)
-    after = [state for state in ("taken_down", "retired") if life.state == state]
+    at = _moment(life, told.at)
+    after = [state for state in ("taken_down", "retired") if life.until(at).state == state]
     return LIFE[told.kind].model_validate({
         **fields, "fact_id": new_id("life"), "release_id": life.release.release_id, "name": life.release.name,
-        "version": life.release.version, "at": _moment(life, told.at), "by": texts["person"],
+        "version": life.release.version, "at": at, "by": texts["person"],
         "authentication": told.authentication, "text": texts["text"], "after": after,
     })  # fmt: skip
 

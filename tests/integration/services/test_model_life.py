@@ -283,6 +283,42 @@ def test_retired_once(made: AskedRun) -> None:
     assert "retired" == model_life.find_life(made.ledger, "stdlib-bytes@1").state
 
 
+@pytest.mark.requirement("R109")
+def test_recorded_after_the_retirement(made: AskedRun) -> None:
+    """A delivery before the retirement that is recorded behind it says nothing of a retired model."""
+    retired, _ = retire(made.ledger, "stdlib-bytes@1")
+    late = tell(
+        made.ledger, "stdlib-bytes@1", "delivered", to="x", where="y", at=made.view().records[-1].recorded_at
+    )
+
+    assert ([], "retired") == (late.after, model_life.find_life(made.ledger, "stdlib-bytes@1").state)
+    assert late.at < retired.at
+
+
+@pytest.mark.requirement("R116")
+def test_part_of_a_checkpoint_is_gone(made: AskedRun) -> None:
+    """A checkpoint without its optimizer state is not told as deleted; what went has its clean-up record."""
+    life = model_life.find_life(made.ledger, "stdlib-bytes@1")
+    [released] = [
+        c
+        for _, c in made.view().all(kinds.CheckpointRegistered)
+        if c.digest == life.release.checkpoint_digest
+    ]
+    stone = kinds.TombstoneWritten(
+        ref=f"checkpoint:{released.checkpoint_id}", digest=released.digest, size=10, artifact_class="recovery",
+        reason="optimizer_only", policy_digest=None, approved_by="bob", bytes_released=4, verified_absent=True,
+        parts=["optimizer"],
+    )  # fmt: skip
+    record = made.add("retention_apply", stone)
+    found = dossier(made.ledger, life, None)["checkpoints"]
+
+    [one] = [checkpoint for checkpoint in found if checkpoint["released"]]
+    assert ("in_part", None) == (one["state"], one["clean_up"])
+    assert [(["optimizer"], record.record_id)] == [
+        (told["parts"], told["record_id"]) for told in one["parts_cleaned_up"]
+    ]
+
+
 def test_two_retire_at_once(made: AskedRun) -> None:
     """Whoever read the release before it was retired is handed the retirement that stands."""
     before = model_life.find_life(made.ledger, "stdlib-bytes@1")

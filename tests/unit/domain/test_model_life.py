@@ -91,6 +91,44 @@ def test_state(facts: list[tuple[str, dict[str, Any]]], state: str, places: tupl
     assert any(name == "delivered" for name, _ in facts) is found.delivered
 
 
+EARLY, LATE = "2026-12-01T00:00:00.000000Z", "2026-12-02T00:00:00.000000Z"
+
+
+@pytest.mark.requirement("R109")
+@pytest.mark.parametrize(
+    ("facts", "state", "places"),
+    [
+        pytest.param(
+            [("delivered", {"to": "t", "where": "a", "at": LATE}), ("taken_down", {"at": EARLY})],
+            "delivered", ("a",), id="a take-down that is recorded late does not undo what came after it",
+        ),
+        pytest.param(
+            [("taken_down", {"where": "a", "at": LATE}), ("delivered", {"to": "t", "where": "a", "at": EARLY})],
+            "taken_down", (), id="a delivery that is recorded late was taken down since",
+        ),
+        pytest.param(
+            [("taken_down", {"at": "2026-12-01T01:00:00+02:00"}),
+             ("delivered", {"to": "t", "where": "a", "at": "2026-12-01T00:00:00Z"})],
+            "delivered", ("a",), id="moments are compared, not their texts",
+        ),
+    ],
+)  # fmt: skip
+def test_recorded_later_than_it_happened(
+    facts: list[tuple[str, dict[str, Any]]], state: str, places: tuple[str, ...]
+) -> None:
+    """Where the model lies follows from when things happened, whenever they were recorded."""
+    found = life(*facts)
+
+    assert (state, places) == (found.state, found.places)
+
+
+def test_state_at_a_moment() -> None:
+    """What happened before the take-down happened to a model in service."""
+    found = life(("delivered", {"to": "t", "where": "a"}), ("taken_down", {"at": LATE}))
+
+    assert ["delivered", "taken_down"] == [found.until(at).state for at in (EARLY, LATE)]
+
+
 @pytest.mark.requirement("R111")
 def test_open_problems() -> None:
     """Problems of human evaluation and feedback stay open until an adjustment or retraining names them."""
@@ -113,6 +151,8 @@ def test_open_problems() -> None:
     [
         pytest.param(10.0, 10.0, "2026-12-09T10:00:00.000000Z", id="the policy's days after the retirement"),
         pytest.param(10.0, 20.0, "2026-12-19T10:00:00.000000Z", id="a later policy keeps longer"),
+        pytest.param(10.0, 1e300, None, id="longer than any calendar: without end"),
+        pytest.param(10.0, 4e6, None, id="behind the year 9999: without end"),
         pytest.param(10.0, 1.0, "2026-12-09T10:00:00.000000Z", id="a later policy shortens nothing"),
         pytest.param(None, 10.0, None, id="no end was set then"),
         pytest.param(10.0, None, None, id="no end is set now"),
