@@ -15,6 +15,7 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.web.curve import Curve, loss_curve
 from pretrain_archive.web.evidence import evidence
 from pretrain_archive.web.gate_cards import GateCard, card_of
+from pretrain_archive.web.governed import Governed, governed
 from pretrain_archive.web.story import Sentence, six_sentences
 
 TRACKS = ("data", "compute", "artifact")
@@ -64,6 +65,7 @@ class RunPage:
     packages: tuple[tuple[Record, kinds.PackageWritten], ...]
     people: tuple[tuple[str, str], ...]
     exploration: bool
+    governed: Governed
     changes: tuple[tuple[Record, kinds.ChangeRecorded], ...] = ()
 
 
@@ -98,6 +100,7 @@ def run_page(
         packages=tuple(reversed(list(view.all(kinds.PackageWritten)))),
         people=(("submitter", opened.submitter or ""), *opened.people.items()),
         exploration=is_exploration(view),
+        governed=governed(view),
         changes=tuple(reversed(list(view.all(kinds.ChangeRecorded)))),
     )
 
