@@ -118,8 +118,11 @@ class MemoryLedger:
                 return
             yield record
 
-    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Position and body of records, oldest first."""
+    def bodies(
+        self, *, kinds: Collection[str], after: int = -1, fields: Mapping[str, Sequence[str]] | None = None
+    ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Position and whole body of records, oldest first."""
+        del fields
         for record in self.records(kinds=kinds, after=after):
             yield record.position, record.body()
 

@@ -146,8 +146,14 @@ class Ledger(Protocol):
     ) -> Iterator[Record]:
         """Yield records by position, oldest first, streamed; empty ``kinds`` means every kind."""
 
-    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Yield position and body (see ``Record.body``) of the records of ``kinds``, oldest first: for very many."""
+    def bodies(
+        self, *, kinds: Collection[str], after: int = -1, fields: Mapping[str, Sequence[str]] | None = None
+    ) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield position and body (see ``Record.body``) of the records of ``kinds``, oldest first: for very many.
+
+        ``fields`` names by kind what is needed of it (``stream``, ``payload.step``, ``payload.files[].size``): its
+        bodies hold at least these and may lack others.
+        """
 
     def links(
         self, object_type: str, *, subject_type: str = "", after: int = -1

@@ -93,9 +93,11 @@ class SqlLedger:
         """See ``Ledger.records``. Read in pages: appending while iterating is allowed."""
         return reading.read_records(self.database, streams=streams, kinds=kinds, after=after, limit=limit)
 
-    def bodies(self, *, kinds: Collection[str], after: int = -1) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    def bodies(
+        self, *, kinds: Collection[str], after: int = -1, fields: Mapping[str, Sequence[str]] | None = None
+    ) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """See ``Ledger.bodies``. Read in pages: appending while iterating is allowed."""
-        return projecting.read_bodies(self.database, kinds=kinds, after=after)
+        return projecting.read_bodies(self.database, kinds=kinds, after=after, fields=fields)
 
     def links(
         self, object_type: str, *, subject_type: str = "", after: int = -1

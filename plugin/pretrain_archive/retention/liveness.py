@@ -20,6 +20,15 @@ from pretrain_archive.retention.subjects import Kept
 NEUTRAL = frozenset({"evaluation", "candidate", "release", "package", "decision", "tombstone", "person"})
 """Types that rest on a checkpoint without needing its bytes; kept candidates and releases are seen by payload."""
 
+_FIELDS = {
+    "checkpoint.registered": (
+        "stream", "recorded_at", "payload.checkpoint_id", "payload.artifact_class", "payload.purpose", "payload.step",
+        "payload.attempt", "payload.components", "payload.files[].size", "payload.location", "payload.digest",
+        "payload.responsible",
+    ),
+}  # fmt: skip
+"""What :class:`Facts` takes of the kind of which there are very many."""
+
 _NO_LEASES: Mapping[str, str] = {}
 _READS = 8
 """Reads until nothing new came in between; a log that grows faster than it is read is judged as of the last."""
@@ -50,7 +59,7 @@ class Liveness:
             if end == self.seen:
                 return
             self.__dict__.pop("_users_of_snapshots", None)
-            for position, body in self.ledger.bodies(kinds=KINDS, after=self.seen):
+            for position, body in self.ledger.bodies(kinds=KINDS, after=self.seen, fields=_FIELDS):
                 if position > end:
                     break
                 self.facts.take(position, body)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from tests.support.ledgers import Place, as_owner, draft, edge, run_opened
 
 from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.ledger import projecting
+from pretrain_archive.ledger.rows import UNREADABLE
 
 KINDS = ["note.added", "run.opened"]
 RUN = "run_019ad000-0000-7000-8000-00000000000"
@@ -30,6 +34,48 @@ def test_bodies_are_those_of_the_records(place: Place) -> None:
         assert expected == list(ledger.bodies(kinds=KINDS, after=after))
     assert 4 == len(list(ledger.bodies(kinds=["run.opened"])))
     assert [] == list(ledger.bodies(kinds=["nothing"]))
+
+
+def test_of_a_kind_only_what_is_asked_for_is_read(place: Place) -> None:
+    """By path; other kinds come whole."""
+    ledger = place.open()
+    ledger.append([run_opened(f"{RUN}1"), draft(1)])
+    fields = {"run.opened": ("stream", "payload.project", "payload.people.data_owner")}
+
+    opened, noted = [body for _, body in ledger.bodies(kinds=KINDS, fields=fields)]
+
+    whole = next(iter(ledger.records(kinds=["run.opened"]))).body()
+    expected = {
+        "project": whole["payload"]["project"],
+        "people": {"data_owner": "carol"},
+    }
+    assert {"kind": "run.opened", "stream": f"{RUN}1", "payload": expected} == opened
+    assert next(iter(ledger.records(kinds=["note.added"]))).body() == noted
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            {"a": {"files": [{"size": 1, "x": [2]}, {"size": 3.5}, {}], "y": {"z": {"w": None}}}, "b": 1},
+            {"a": {"files": [{"size": 1}, {"size": 3.5}, {}], "y": {"z": {"w": None}}}},
+            id="lists and whole values below a path",
+        ),
+        pytest.param({"a": {"files": []}}, {"a": {"files": []}}, id="what is not there is left out"),
+        pytest.param({"a": {"files": None}}, None, id="another shape"),
+        pytest.param({"a": []}, None, id="another shape above it"),
+    ],
+)
+def test_fields_are_named_by_path(body: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    """What does not have the shape is refused, so that it is read whole."""
+    parse = projecting.parser(["a.files[].size", "a.y.z"])
+    stored = json.dumps(body | {"kind": "k"}).encode()
+
+    if expected is None:
+        with pytest.raises(UNREADABLE):
+            parse(stored)
+    else:
+        assert expected | {"kind": "k"} == parse(stored)
 
 
 def test_links_are_the_edges_to_a_type(place: Place) -> None:
@@ -71,10 +117,11 @@ def test_an_edited_body_is_not_believed(place: Place) -> None:
             (bytes(stored).replace(b"text 1", b"evil 1"),),
         )
 
-    found = ledger.bodies(kinds=["note.added"])
-    assert 0 == next(found)[0]
-    with pytest.raises(LedgerError, match="at position 1 was edited"):
-        next(found)
+    for fields in (None, {"note.added": ["stream"]}):
+        found = ledger.bodies(kinds=["note.added"], fields=fields)
+        assert 0 == next(found)[0]
+        with pytest.raises(LedgerError, match="at position 1 was edited"):
+            next(found)
 
 
 @pytest.mark.requirement("R005")

@@ -25,9 +25,9 @@ class Growing(MemoryLedger):
 
     grown = False
 
-    def bodies(self, *, kinds, after=-1):
+    def bodies(self, *, kinds, after=-1, fields=None):
         """As a database that reads kind by kind: the hold comes too late for its own kind, the close does not."""
-        found = list(super().bodies(kinds=kinds, after=after))
+        found = list(super().bodies(kinds=kinds, after=after, fields=fields))
         if not self.grown:
             self.grown = True
             note(self, kind="hold.placed", hold_id="hold_1", target="run:run_a", reason="r", placed_by="dora")
