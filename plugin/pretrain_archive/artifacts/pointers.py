@@ -26,6 +26,11 @@ STEP_NAME = re.compile(
 )
 """A plain step, behind which a later attempt writes its number when the name is taken by other bytes."""
 
+METRIC_NAME = re.compile(
+    r"(?:.*[-_])?step=(?P<step>[0-9]{1,18})(?:-[a-z_]{1,40}=[0-9.]{1,40})*(?:-last)?(?:-v[0-9]{1,4})?(?:\.ckpt)?"
+)
+"""NeMo 2 and Lightning: ``gpt--val_loss=1.00-step=9-consumed_samples=80.0-last``, ``epoch=0-step=100.ckpt``."""
+
 POINTERS = ("latest", "latest_checkpointed_iteration.txt", "latest_iteration.txt")
 """The names that are looked for, in this order, where none is given."""
 
@@ -72,11 +77,11 @@ class StepFolder:
 
 
 def step_of(name: str) -> int | None:
-    """The step that a folder's name states (``step_200``, ``iter_0009000``, ``300``), or None.
+    """The step that a folder's name states (``step_200``, ``iter_0009000``, ``300``, ``…-step=9-last``), or None.
 
     ``checkpoint-best``, ``checkpoint-10000-merged`` and ``tmp-checkpoint-10200`` state none.
     """
-    found = STEP_NAME.fullmatch(name)
+    found = STEP_NAME.fullmatch(name) or METRIC_NAME.fullmatch(name)
     return int(found["step"]) if found else None
 
 

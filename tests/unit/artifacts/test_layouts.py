@@ -315,7 +315,8 @@ def test_an_archive_of_more_than_four_gigabytes_has_its_end_found(tmp_path):
 @pytest.mark.parametrize("size", [1, 30_000], ids=["small", "larger than the longest tail"])
 def test_what_torch_saves_is_whole_until_it_is_cut(tmp_path, size):
     """PyTorch writes the end record of a large archive into every one, behind a directory of any size."""
-    import torch  # noqa: PLC0415
+    import torch
+
     torch.save({"w": torch.ones(size)}, tmp_path / "x.pt")
     whole = (tmp_path / "x.pt").read_bytes()
     entry = FileEntry(path="x.pt", size=len(whole))

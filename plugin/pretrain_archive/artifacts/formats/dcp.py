@@ -9,6 +9,7 @@ is the format's own mark of a finished save.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,11 @@ METADATA = ".metadata"
 SUFFIX = ".distcp"
 MOST_CHUNKS = 1_000_000
 MOST_DIMENSIONS = 64
+MOST_ATTRIBUTES = 64
+MOST_CHARACTERS = 1024
+"""Of a tensor's or a file's name: a pickle may point at one long text from a million places."""
+
+MOST_TOLD = 20
 
 _ROOTS = {"Metadata", "MCoreMetadata"}
 _CLASSES = _ROOTS | {
@@ -120,8 +126,10 @@ def _read(declared: Any, stored: _Stored, where: str) -> Metadata:
     problems: list[str] = []
     budget = _Budget()
     for name, made in _pairs(declared):
-        if not isinstance(name, str) or name in values or any(0xD800 <= ord(char) <= 0xDFFF for char in name):
-            raise _LayoutError("a tensor is named twice, or its name is not text that UTF-8 can hold")
+        if not isinstance(name, str) or name in values or not _is_text(name):
+            raise _LayoutError(
+                "a tensor is named twice, or its name is too long or not text that UTF-8 can hold"
+            )
         kind = made.what.name
         if kind == "BytesStorageMetadata":
             place = stored.places.get((name, None))
@@ -132,14 +140,15 @@ def _read(declared: Any, stored: _Stored, where: str) -> Metadata:
             raise _LayoutError(f"{name!r} is a {kind}")
         tensor = _tensor(name, _fields(made), stored, budget)
         tensors.append(tensor)
-        problems.extend(f"{where}: {problem}" for problem in _faults(tensor, stored))
+        told = itertools.islice(_faults(tensor, stored), max(0, MOST_TOLD - len(problems)))
+        problems.extend(f"{where}: {problem}" for problem in told)
     names = [tensor.name for tensor in tensors]
     if len(set(names)) != len(names):
         raise _LayoutError("a tensor is named twice")
     if not tensors and not values:
         raise _LayoutError("it names no tensor")
     return Metadata(
-        tensors=tuple(tensors), values=values, needs=_needs(stored), problems=tuple(problems[:20])
+        tensors=tuple(tensors), values=values, needs=_needs(stored), problems=tuple(problems[:MOST_TOLD])
     )  # fmt: skip
 
 
@@ -212,7 +221,7 @@ def _needs(stored: _Stored) -> dict[str, int]:
 
 def _inside(file: str) -> str:
     """A file's name below the folder, as listings write it; ``ValueError`` for one that leads out of it."""
-    parts = file.split("/")
+    parts = file.split("/") if len(file) <= MOST_CHARACTERS else [""]
     if any(part in {"", ".", ".."} for part in parts) or "\\" in file or "\x00" in file:
         raise _LayoutError(f"{file[:100]!r} is not the name of a file below the folder")
     return path_to_text(file.encode("utf-8", "surrogatepass"))
@@ -223,10 +232,13 @@ def _fields(made: Any) -> dict[str, Any]:
     if not isinstance(made, Made):
         raise _LayoutError("expected an object")
     state = made.state
-    if isinstance(state, tuple) and len(state) == 2:  # (attributes, slots)
-        pairs = [pair for part in state if isinstance(part, Pairs) for pair in part.items]
-    else:
-        pairs = list(_pairs(state)) if state is not None else []
+    slotted = isinstance(state, tuple) and len(state) == 2  # (attributes, slots)
+    parts = (
+        [part for part in state if isinstance(part, Pairs)] if slotted else [] if state is None else [state]
+    )
+    pairs = [pair for part in parts for pair in itertools.islice(_pairs(part), MOST_ATTRIBUTES + 1)]
+    if len(pairs) > MOST_ATTRIBUTES:
+        raise _LayoutError("an object with too many attributes")
     return {str(key): value for key, value in pairs if isinstance(key, str)}
 
 
@@ -246,6 +258,10 @@ def _size(value: Any) -> tuple[int, ...]:
     if not isinstance(value, tuple | list) or len(value) > MOST_DIMENSIONS:
         raise _LayoutError("expected a size")
     return tuple(_whole(side) for side in value)
+
+
+def _is_text(name: str) -> bool:
+    return len(name) <= MOST_CHARACTERS and not any(0xD800 <= ord(char) <= 0xDFFF for char in name)
 
 
 def _whole(value: Any) -> int:

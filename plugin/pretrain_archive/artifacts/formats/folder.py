@@ -2,20 +2,31 @@
 
 Rules of completeness. A folder with training state of the contract (``state.json`` or ``meta.json``), and every folder
 of no known format, counts only with its empty ``.complete`` marker, which is written last. Weights alone (an exported
-model) are judged by their bytes; a distributed checkpoint by ``.metadata``, which is written last, and by the files
-that it names; Megatron and DeepSpeed folders by the ranks' files; a Hugging Face ``Trainer`` folder by its state file.
-A name that says "being written" never counts.
+model) are judged by their bytes, with an optimizer beside them also by what their writer writes last (a Hugging Face
+``Trainer``'s state file, Accelerate's random states, else the marker); a distributed checkpoint by ``.metadata``, which
+is written last, and by the files that it names; Megatron and DeepSpeed folders by the ranks' files. A name that says
+"being written" never counts.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pretrain_archive.artifacts.formats import dcp, parts, ranks, sharded, state, strict_json, torchfile
+from pretrain_archive.artifacts.formats import (
+    dcp,
+    parts,
+    pickles,
+    ranks,
+    sharded,
+    state,
+    strict_json,
+    torchfile,
+)
 from pretrain_archive.artifacts.formats.parts import COMPONENTS, component_of
 from pretrain_archive.artifacts.formats.safetensors import Tensor, header_of
 from pretrain_archive.artifacts.formats.state import STATE_FILES
@@ -27,6 +38,15 @@ __all__ = ["COMPONENTS", "MARKER", "STATE_FILES", "FileEntry", "Inspection", "co
 MARKER = ".complete"
 MEGATRON_COMMON = "common.pt"
 MEGATRON_INDEX = "metadata.json"
+MEGATRON_FOLDERS = ("", "weights/")
+"""Where Megatron-core's index lies: in its own folder, or in that of NeMo 2 beside ``context/``."""
+
+ACCELERATE_LAST = "random_states_0.pkl"
+"""What ``Accelerator.save_state`` writes last."""
+
+WEIGHTS_ALONE = {"huggingface", "safetensors", "safetensors-sharded"}
+"""Formats of exported models, which are judged by their bytes unless training state lies beside them."""
+
 MOST_TOLD, MOST_TEXT = 100, 500
 NO_WEIGHTS = "no weight file"
 IN_PROGRESS = re.compile(
@@ -140,20 +160,32 @@ class _Look:
 
     def _distributed(self) -> bool:
         """Check every distributed checkpoint in the folder (there may be one below, beside other state)."""
-        with_data = {_above(path) for path in self.files if path.endswith(dcp.SUFFIX)}
+        data: dict[str, list[str]] = defaultdict(list)
+        for path in self.files:
+            if path.endswith(dcp.SUFFIX):
+                data[_above(path)].append(path.rpartition("/")[2])
         indexed = {_above(path) for path in self.files if path.rpartition("/")[2] == dcp.METADATA}
-        for folder in sorted(with_data - indexed):
-            count = sum(1 for path in self.files if _above(path) == folder and path.endswith(dcp.SUFFIX))
+        for folder in sorted(data.keys() - indexed):
             name = f"{folder}{dcp.METADATA}"
-            self.problems.append(f"no {name} beside {count} {dcp.SUFFIX} files: saved to node-local disks?")
+            self.problems.append(
+                f"no {name} beside {len(data[folder])} {dcp.SUFFIX} files: saved to node-local disks?"
+            )
+        left = pickles.MAX_BYTES  # for all of them together: each byte costs time
         for folder in sorted(indexed):
-            found = parts.read_distributed(self.reader, self.files, folder)
+            left -= self.files[folder + dcp.METADATA].size
+            if left < 0:
+                self.warnings.append(
+                    f"{folder}{dcp.METADATA}: with the others more than {pickles.MAX_BYTES} bytes, the limit: files "
+                    "and tensors were not compared with it"
+                )
+                continue
+            found = parts.read_distributed(self.reader, self.files, folder, sorted(data[folder]))
             self.problems.extend(found.problems)
             self.warnings.extend(found.warnings)
             self.tensors.extend(found.tensors)
             self.names |= {f"{folder}{tensor.name}" for _, tensor in found.tensors}
             self.pieces.update(found.pieces)
-        return bool(with_data or indexed)
+        return bool(data or indexed)
 
     def _archives(self) -> None:
         for entry in self.entries:
@@ -165,11 +197,11 @@ class _Look:
                 self.problems.extend([problem] if problem else [])
 
     def _format(self, facts: dict[str, Any] | None, *, distributed: bool) -> str:
-        megatron = MEGATRON_INDEX in self.files and (MEGATRON_COMMON in self.files or distributed)
-        if megatron:
-            self._megatron_index(distributed=distributed)
+        below = [folder for folder in MEGATRON_FOLDERS if self._is_megatron(folder)]
+        for folder in below:
+            self._megatron_index(folder)
         signs = (
-            (megatron, "megatron-distributed"),
+            (bool(below), "megatron-distributed"),
             (ranks.has_megatron(self.files), "megatron"),
             (facts is not None or state.TRAINER_STATE in self.files, "huggingface"),
             (ranks.has_deepspeed(self.files), "deepspeed"),
@@ -182,18 +214,33 @@ class _Look:
         weights = [name for name in self.files if component_of(name) == "weights"]
         return "safetensors" if weights and all(n.endswith(".safetensors") for n in weights) else "folder"
 
-    def _megatron_index(self, *, distributed: bool) -> None:
+    def _is_megatron(self, folder: str) -> bool:
+        known = folder + MEGATRON_COMMON in self.files or self._is_distributed(folder)
+        return folder + MEGATRON_INDEX in self.files and known
+
+    def _is_distributed(self, folder: str) -> bool:
+        return any(
+            _above(path) == folder and (path.endswith(dcp.SUFFIX) or path == folder + dcp.METADATA)
+            for path in self.files
+        )
+
+    def _megatron_index(self, folder: str) -> None:
         """``metadata.json`` names the way of saving; ``common.pt`` (a pickle, not opened) is shared by all."""
+        name, common = folder + MEGATRON_INDEX, folder + MEGATRON_COMMON
         try:
-            index = strict_json.read_object(self.reader, self.files[MEGATRON_INDEX], limit=state.STATE_LIMIT)
+            index = strict_json.read_object(self.reader, self.files[name], limit=state.STATE_LIMIT)
         except CheckpointError as error:
             self.problems.append(error.message.rstrip("."))
             return
         backend = index.get("sharded_backend")
-        if backend == "torch_dist" and not distributed:
-            self.problems.append(f"no {dcp.METADATA} and no {dcp.SUFFIX} file: saved to node-local disks?")
-        if MEGATRON_COMMON not in self.files and index.get("common_backend", "torch") == "torch":
-            self.problems.append(f"{MEGATRON_COMMON} is missing")
+        if backend == "torch_dist" and not self._is_distributed(folder):
+            self.problems.append(
+                f"no {folder}{dcp.METADATA} and no {dcp.SUFFIX} file: saved to node-local disks?"
+            )
+        if backend == "zarr":
+            self.problems.append(f"{name}: saved as zarr, which is not read: convert it to torch_dist")
+        if common not in self.files and index.get("common_backend", "torch") == "torch":
+            self.problems.append(f"{common} is missing")
 
     def _weights(self) -> None:
         weights = [entry for entry in self.entries if component_of(entry.path) == "weights"]
@@ -213,12 +260,11 @@ class _Look:
             return
         if form == "folder" or any(name in self.files for name in STATE_FILES):
             self.problems.append(f"no {MARKER} marker: the writer did not finish")
-        elif form == "huggingface" and state.TRAINER_STATE not in self.files:
-            resumable = sorted({"optimizer.pt", "scheduler.pt"} & set(self.files))
+        elif form in WEIGHTS_ALONE and not {state.TRAINER_STATE, ACCELERATE_LAST} & set(self.files):
+            resumable = sorted(n for n in self.files if component_of(n) == "optimizer" or n == "scheduler.pt")
             if resumable:
-                self.problems.append(
-                    f"no {state.TRAINER_STATE} beside {resumable[0]}: the writer did not finish"
-                )
+                last = state.TRAINER_STATE if form == "huggingface" else f"{MARKER} marker"
+                self.problems.append(f"no {last} beside {resumable[0]}: the writer did not finish")
 
 
 def _bounded(texts: list[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ By the names of files; where metadata tells what is inside of a file (distribute
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pretrain_archive.artifacts.formats import dcp, pickles
@@ -17,7 +17,15 @@ from pretrain_archive.domain.errors import CheckpointError
 
 COMPONENTS = ("weights", "optimizer", "data_state", "other")
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".distcp", ".npz", ".npy", ".ckpt", ".gguf", ".h5")
-DATA_STATE = ("data_state", "dataloader", "train_dataloader", "rng", "random_states")
+DATA_STATE = (
+    "data_state",
+    "dataloader",
+    "train_dataloader",
+    "rng",
+    "random_states",
+    "sampler",
+    "dl_state_dict",
+)
 NEITHER = {"training_args.bin", "scheduler.pt", "scheduler.bin", "scaler.pt", "common.pt", "tokenizer.bin"}
 MIXED = "model_optim_rng"
 """Megatron's file of a rank: weights first of all, and the optimizer too unless that is distributed."""
@@ -75,8 +83,13 @@ def sizes(files: Iterable[FileEntry], pieces: Mapping[str, Mapping[str, int]]) -
     return found
 
 
-def read_distributed(reader: Reader, files: Mapping[str, FileEntry], folder: str) -> Distributed:
-    """Check the distributed checkpoint whose ``.metadata`` lies in ``folder`` (empty, or ending in ``/``)."""
+def read_distributed(
+    reader: Reader, files: Mapping[str, FileEntry], folder: str, beside: Sequence[str]
+) -> Distributed:
+    """Check the distributed checkpoint whose ``.metadata`` lies in ``folder`` (empty, or ending in ``/``).
+
+    ``beside`` are the names of the ``.distcp`` files in that folder.
+    """
     found = Distributed()
     index = files[folder + dcp.METADATA]
     try:
@@ -88,13 +101,18 @@ def read_distributed(reader: Reader, files: Mapping[str, FileEntry], folder: str
         found.problems.append(error.message.rstrip("."))
         return found
     found.problems.extend(metadata.problems)
-    _compare(metadata, files, folder, index.path, found)
+    _compare(metadata, files, folder, beside, index.path, found)
     _take(metadata, folder, found)
     return found
 
 
-def _compare(
-    metadata: dcp.Metadata, files: Mapping[str, FileEntry], folder: str, where: str, found: Distributed
+def _compare(  # noqa: PLR0917 - the parts of one comparison
+    metadata: dcp.Metadata,
+    files: Mapping[str, FileEntry],
+    folder: str,
+    beside: Sequence[str],
+    where: str,
+    found: Distributed,
 ) -> None:
     for file, needed in sorted(metadata.needs.items()):
         entry = files.get(folder + file)
@@ -107,11 +125,8 @@ def _compare(
                 f"{entry.path} holds {entry.size - needed} bytes that its metadata does not name"
             )
     found.warnings.extend(
-        f"{path} is named by no entry of {where}"
-        for path in sorted(files)
-        if path.startswith(folder) and path.endswith(dcp.SUFFIX)
-        and "/" not in path[len(folder) :] and path[len(folder) :] not in metadata.needs
-    )  # fmt: skip
+        f"{folder}{name} is named by no entry of {where}" for name in beside if name not in metadata.needs
+    )
 
 
 def _take(metadata: dcp.Metadata, folder: str, found: Distributed) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 RANK_FOLDER = re.compile(r"mp_rank_(?P<a>\d{2,4})(?:_(?P<b>\d{3,4}))?(?:_(?P<c>\d{3,4}))?")
 DEEPSPEED = re.compile(
@@ -72,13 +72,21 @@ def _file_problems(paths: list[str]) -> list[str]:
         for gap in _gaps(ranks):
             middle = f"{gap[0]}_mp_rank_{gap[1]:02d}" if len(gap) == 2 else f"{gap[0]:02d}"
             problems.append(f"{_joined(folder, kind + middle + tail)} is missing: other ranks have theirs")
-    folders = {folder for folder, _, tail in groups if tail == "_optim_states.pt"}
-    with_model = {folder for folder, _, tail in groups if tail == "_model_states.pt"}
-    without = sorted(folders - with_model)
-    return [
-        *problems,
-        *(f"{_joined(folder, 'mp_rank_00_model_states.pt')} is missing" for folder in without),
-    ][:50]
+    return [*problems, *_halves(groups)][:50]
+
+
+def _halves(groups: Mapping[tuple[str, str, str], set[tuple[int, ...]]]) -> Iterator[str]:
+    """Model-parallel ranks that have an optimizer and no weights, or weights where others also have an optimizer."""
+    models: dict[str, set[int]] = defaultdict(set)
+    optimizers: dict[str, set[int]] = defaultdict(set)
+    for (folder, _, tail), found in groups.items():
+        half = models if tail == "_model_states.pt" else optimizers
+        half[folder] |= {rank[-1] for rank in found}
+    for folder, known in sorted(optimizers.items()):
+        for rank in sorted(known - models[folder]):
+            yield f"{_joined(folder, f'mp_rank_{rank:02d}_model_states.pt')} is missing"
+        for rank in sorted(models[folder] - known):
+            yield f"{_joined(folder, f'mp_rank_{rank:02d}')} has no optimizer states: other ranks have theirs"
 
 
 def _gaps(ranks: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -19,7 +19,10 @@ __all__ = ["INDEX", "INDEX_SUFFIX", "local", "problems"]
 
 INDEX_SUFFIX = ".safetensors.index.json"
 INDEX = re.compile(r".+\.(?:safetensors|bin)\.index(?:\.[A-Za-z0-9_-]{1,32})?\.json")
-SHARD = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})\.(?:safetensors|bin)")
+SHARD = re.compile(r"(?P<stem>.+)-(?P<number>\d{5,6})-of-(?P<count>\d{5,6})\.(?:safetensors|bin)")
+OF_RANK = re.compile(r"shard-\d{5}-(?P<stem>.+)")
+"""What PyTorch's Hugging Face writer calls the shards of each rank before they are brought together: none has an index.
+"""
 
 
 def problems(
@@ -33,6 +36,7 @@ def problems(
     found: list[str] = []
     indexed: set[str] = set()
     shards = {name for name in files if SHARD.fullmatch(name.rpartition("/")[2])}
+    ranked = {name for name in shards if OF_RANK.match(name.rpartition("/")[2])}
     for index in sorted(name for name in files if is_index(name)):
         try:
             by_shard = _weight_map(reader, files[index])
@@ -44,7 +48,8 @@ def problems(
         for shard, tensors in sorted(by_shard.items()):
             found.extend(_shard_problems(index, shard, tensors, files, held))
         found.extend(_counted(index, by_shard))
-    return found + [f"{name} is a shard that no index names" for name in sorted(shards - indexed)]
+    found += [f"{name} is a shard that no index names" for name in sorted(shards - ranked - indexed)]
+    return found + _ranked(ranked - indexed)
 
 
 def is_index(path: str) -> bool:
@@ -96,6 +101,22 @@ def _counted(index: str, by_shard: Mapping[str, AbstractSet[str]]) -> list[str]:
         f"{index} names {seen} shards of {stem}, their names say {count}"
         for stem, count in sorted(counts)
         if (seen := sum(1 for found in named if found["stem"] == stem)) != count
+    ]
+
+
+def _ranked(names: AbstractSet[str]) -> list[str]:
+    """Numbers that the shards of no rank have, where each rank wrote its part of every numbered file."""
+    seen: dict[tuple[str, str, int], set[int]] = {}
+    for name in names:
+        folder, _, last = name.rpartition("/")
+        found = SHARD.fullmatch(last)
+        if found:
+            stem = OF_RANK.sub(r"\g<stem>", found["stem"])
+            seen.setdefault((folder, stem, int(found["count"])), set()).add(int(found["number"]))
+    return [
+        f"of {stem} {len(numbers)} of {count} numbered shards are there"
+        for (_, stem, count), numbers in sorted(seen.items())
+        if len(numbers) != count
     ]
 
 
