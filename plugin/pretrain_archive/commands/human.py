@@ -50,7 +50,7 @@ def _lines(found: Checked) -> Iterator[str]:
 
 def _told(report: HumanEvaluationReported) -> Iterator[str]:
     """The result for a person: numbers, flags, then every problem and every item that was skipped."""
-    from pretrain_archive.domain.human_checks import told  # noqa: PLC0415
+    from pretrain_archive.domain.human_texts import told  # noqa: PLC0415
 
     yield plain(told(report))
     yield from table([[plain(label), str(count)] for label, count in report.points.items()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.checklists.common import item, last, short
-from pretrain_archive.domain.human_texts import CAVEATS, flag_code
+from pretrain_archive.domain.human_texts import CAVEATS, flag_code, told
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
@@ -97,25 +97,6 @@ def scored_before(view: RunView, sampled: kinds.HumanEvaluationSampled) -> int:
     }
     scored = {answer.sample_digest for _, answer in view.all(kinds.HumanPageAnswered)}
     return len((about & scored) - {sampled.sample_digest})
-
-
-def told(report: kinds.HumanEvaluationReported) -> str:
-    """The result in one line."""
-    parts = [f"{report.scored} of {report.items} items by {', '.join(report.reviewers)}"]
-    if report.mean is not None:
-        between = f" ({report.mean_low:.2f} to {report.mean_high:.2f})" if report.mean_low is not None else ""
-        parts.append(f"mean {report.mean:.2f}{between}")
-    if report.wins is not None:
-        parts.append(f"{report.wins} won, {report.ties} tied, {report.losses} lost")
-    if report.win_rate is not None:
-        parts.append(f"win rate {report.win_rate:.3f} ({report.win_low:.3f} to {report.win_high:.3f})")
-    if report.agreement is not None:
-        parts.append(f"agreement {report.agreement:.3f}")
-    if report.kappa is not None:
-        parts.append(f"kappa {report.kappa:.3f}")
-    if report.problems:
-        parts.append(f"{len(report.problems)} problems")
-    return "; ".join([*parts, *report.flags])
 
 
 def expected(policy: Policy) -> str:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pretrain_archive.domain import kinds
+
 PROBLEMS: dict[str, tuple[str, str]] = {
     "incorrect": ("incorrect", "内容有误"),
     "incomplete": ("incomplete", "不完整"),
@@ -23,6 +28,9 @@ SEVERITIES: dict[str, tuple[str, str]] = {
     "critical": ("critical", "致命"),
 }
 """How bad it is, mildest first."""
+
+WHOSE: dict[str, tuple[str, str]] = {"A": ("A", "A"), "B": ("B", "B"), "both": ("both", "两者")}
+"""In pairs, which output has the problem."""
 
 FLAGS: dict[str, tuple[str, str]] = {
     "too_few_answers": ("too few answers", "答复过少"),
@@ -52,3 +60,22 @@ CAVEATS = frozenset(
 def flag_code(flag: str) -> str:
     """The code of a flag (``code: detail``)."""
     return flag.partition(":")[0]
+
+
+def told(report: kinds.HumanEvaluationReported) -> str:
+    """The result in one line."""
+    parts = [f"{report.scored} of {report.items} items by {', '.join(report.reviewers)}"]
+    if report.mean is not None:
+        between = f" ({report.mean_low:.2f} to {report.mean_high:.2f})" if report.mean_low is not None else ""
+        parts.append(f"mean {report.mean:.2f}{between}")
+    if report.wins is not None:
+        parts.append(f"{report.wins} won, {report.ties} tied, {report.losses} lost")
+    if report.win_rate is not None:
+        parts.append(f"win rate {report.win_rate:.3f} ({report.win_low:.3f} to {report.win_high:.3f})")
+    if report.agreement is not None:
+        parts.append(f"agreement {report.agreement:.3f}")
+    if report.kappa is not None:
+        parts.append(f"kappa {report.kappa:.3f}")
+    if report.problems:
+        parts.append(f"{len(report.problems)} problems")
+    return "; ".join([*parts, *report.flags])

@@ -13,6 +13,7 @@ from pretrain_archive.domain.source_rights import Standing, standings
 from pretrain_archive.package.model_card_format import clean
 
 Json = dict[str, Any]
+UNRECORDED = "unrecorded"
 PREFIX = "pretrain-archive:"
 """Of the names of our own properties."""
 PINNED = re.compile(r"@sha256:([0-9a-f]{64})$")
@@ -21,7 +22,7 @@ PINNED = re.compile(r"@sha256:([0-9a-f]{64})$")
 def properties(facts: Mapping[str, Any]) -> list[Json]:
     """Facts as properties, by name; what is None or empty is printed as unrecorded."""
     return [
-        {"name": PREFIX + name, "value": clean(str(value)) if value not in (None, "") else "unrecorded"}
+        {"name": PREFIX + name, "value": clean(str(value)) if value not in (None, "") else UNRECORDED}
         for name, value in sorted(facts.items())
     ]
 
@@ -63,14 +64,16 @@ def _governance(sources: Sequence[Standing]) -> Json:
 
 
 def _licences(sources: Sequence[Standing]) -> Json:
-    """One expression where every source has one; else each by its name."""
-    facts = [fact for source in sources if (fact := source.registered) is not None]
-    spdx = sorted({fact.licence_spdx for fact in facts if fact.licence_spdx})
-    if spdx and all(fact.licence_spdx for fact in facts):
+    """One expression where every source has one; else each by its name, and that one is unrecorded."""
+    facts = [source.registered for source in sources]
+    spdx = sorted({fact.licence_spdx for fact in facts if fact and fact.licence_spdx})
+    if spdx and all(fact and fact.licence_spdx for fact in facts):
         text = " AND ".join(f"({t})" if " " in t and len(spdx) > 1 else t for t in spdx)
         return {"licenses": [{"expression": text}]}
-    names = sorted({fact.licence_spdx or fact.licence for fact in facts})
-    return {"licenses": [{"license": {"name": clean(name)}} for name in names]} if names else {}
+    names = sorted(
+        {clean((fact.licence_spdx or fact.licence) if fact else "") or UNRECORDED for fact in facts}
+    )
+    return {"licenses": [{"license": {"name": name}} for name in names]} if names else {}
 
 
 def file_components(made: kinds.ReleaseMade) -> list[Json]:
@@ -100,7 +103,7 @@ def _dependencies(view: RunView, known: kinds.ReleaseDependencies) -> Iterator[J
         facts = {"code_digest": known.code_digest, "configuration_digest": config.configuration_digest}
         yield {
             "type": "application", "bom-ref": "training-program", "name": "training program",
-            "version": clean(known.code_version or "unrecorded"), "properties": properties(facts),
+            "version": clean(known.code_version or UNRECORDED), "properties": properties(facts),
         }  # fmt: skip
     if known.image:
         pinned = PINNED.search(known.image)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pretrain_archive.domain.kinds import ReleaseMade
 from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.package import model_card_evaluation as judged
 from pretrain_archive.package import model_card_model as model
 from pretrain_archive.package import model_card_origin as origin
 from pretrain_archive.package.model_card_format import clean, metadata
@@ -56,7 +57,8 @@ def sections(view: RunView) -> list[Section]:
     return [
         model.identity(view, record, made),
         model.use(view, made),
-        model.evaluation(view),
+        judged.evaluation(view, made),
+        judged.persons(view, made),
         model.choice(view),
         model.serving(made),
         model.ending(made),

@@ -11,8 +11,8 @@ import re
 from typing import Any
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.candidates import chosen_evaluation
 from pretrain_archive.domain.records import Record
+from pretrain_archive.domain.releases import released_evaluation
 from pretrain_archive.domain.run_view import RunView
 
 HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*/[\w.-]+$")
@@ -26,7 +26,7 @@ def metadata(view: RunView, record: Record, made: kinds.ReleaseMade) -> str:
 
     account = made.account
     base = account.dependencies.base_model if account else None
-    results = _results(view)
+    results = _results(view, made)
     own: dict[str, Any] = {
         "pretrain_archive": {
             "release": made.release_id,
@@ -54,14 +54,13 @@ def _languages(view: RunView) -> list[str]:
     return [name for name in declared if isinstance(name, str) and LANGUAGE.match(name)]
 
 
-def _results(view: RunView) -> list[Any]:
+def _results(view: RunView, made: kinds.ReleaseMade) -> list[Any]:
     """The evaluation as entries of the model index: only finite values of the candidate itself, once each."""
     from huggingface_hub.repocard_data import EvalResult  # noqa: PLC0415 - see above
 
-    found = chosen_evaluation(view)
-    if found is None:
+    report, seen = released_evaluation(view, made), set[str]()
+    if report is None:
         return []
-    report, seen = found[1], set[str]()
     results = []
     for metric in report.metrics:
         if metric.value is None or metric.name in seen:

@@ -1,9 +1,9 @@
-"""A model card's sections about the model itself: what it is for, how it was judged, how it serves and ends."""
+"""A model card's sections about the model itself: what it is for, why it was chosen, how it serves and ends."""
 
 from __future__ import annotations
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.candidates import chosen_evaluation, named_candidates
+from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.model_card_parts import Row, Said, Section, Table, listed, row
@@ -76,49 +76,6 @@ def use(view: RunView, made: kinds.ReleaseMade) -> Section:
             row("Usage limits from the data", "数据带来的使用限制", listed(made.usage_scope), UNSAID),
         ),
     )
-
-
-def evaluation(view: RunView) -> Section:
-    """Metrics with baselines, by which the candidate was chosen."""
-    found = chosen_evaluation(view)
-    gap = ("no evaluation of the candidate is on record", "候选检查点的评估未被记录")
-    if found is None:
-        return Section(title=("Evaluation", "评估"), rows=(row("Result", "结果", None, gap),))
-    report = found[1]
-    passed: Said = ("passed", "通过") if report.passed else ("not passed", "未通过")
-    rules = listed(str(rule.get("name", "")) for rule in report.rules)
-    bare = ("no baseline was measured: no effect can be claimed", "未测量基线：不能声称有效果")
-    baselines = listed(f"{b.name} ({b.kind})" for b in report.baselines)
-    rows: tuple[Row, ...] = (
-        row("Result", "结果", passed, gap),
-        row("Rules, fixed before launch", "启动前确定的规则", rules, ("no rule was fixed", "未确定规则")),
-        row("Data set", "数据集", report.data_set, gap),
-        row("Digest of the data set", "数据集摘要", report.data_set_digest, gap, code=True),
-        row("Baselines", "基线", baselines, bare),
-        row("Report", "报告", report.report_digest, gap, code=True),
-    )
-    flags = tuple(f"⚑ {flag}" for flag in report.flags)
-    return Section(title=("Evaluation", "评估"), rows=rows, tables=(_metrics(report),), notes=flags)
-
-
-def _metrics(report: kinds.EvaluationReported) -> Table:
-    head = (
-        ("Metric", "指标"), ("Value", "数值"), ("Unit", "单位"), ("Better", "更优方向"), ("Samples", "样本数"),
-        ("95% interval", "95% 区间"), ("Of", "对象"),
-    )  # fmt: skip
-    candidate: Said = ("the model", "本模型")
-    subjects: list[tuple[Said, list[kinds.MetricResult]]] = [(candidate, report.metrics)]
-    subjects += [(baseline.name, baseline.metrics) for baseline in report.baselines]
-    rows = [(*_metric(metric), of) for of, metrics in subjects for metric in metrics]
-    return Table(head=head, rows=tuple(rows))
-
-
-def _metric(metric: kinds.MetricResult) -> tuple[Said | None, ...]:
-    value = metric.not_finite or None if metric.value is None else f"{metric.value:g}"
-    interval = None if metric.low is None or metric.high is None else f"{metric.low:g} … {metric.high:g}"
-    better = ("lower", "越低越好") if metric.direction == "lower" else ("higher", "越高越好")
-    samples = None if metric.samples is None else f"{metric.samples:,}"
-    return metric.name, value, metric.unit or None, better, samples, interval
 
 
 def choice(view: RunView) -> Section:
