@@ -73,23 +73,36 @@ class RunView:
 
     def all(self, model: type[PayloadT]) -> Iterator[tuple[Record, PayloadT]]:
         """Every record of a kind with its payload, oldest first."""
-        name = kinds.BY_MODEL[model]
-        for record in self.records:
-            if record.kind == name:
-                yield record, read_payload(record, model)
+        for record in self._by_kind.get(kinds.BY_MODEL[model], ()):
+            yield record, read_payload(record, model)
 
     def last(self, model: type[PayloadT]) -> tuple[Record, PayloadT] | None:
         """The newest record of a kind with its payload, or None."""
-        name = kinds.BY_MODEL[model]
-        for record in reversed(self.records):
-            if record.kind == name:
-                return record, read_payload(record, model)
-        return None
+        found = self._by_kind.get(kinds.BY_MODEL[model])
+        return (found[-1], read_payload(found[-1], model)) if found else None
 
     def latest(self, model: type[PayloadT]) -> PayloadT | None:
         """The newest payload of a kind, or None."""
         found = self.last(model)
         return found[1] if found else None
+
+    @cached_property
+    def _by_kind(self) -> dict[str, list[Record]]:
+        """The records by kind, oldest first: a gate asks for dozens of kinds of a run of a hundred thousand records."""
+        found: dict[str, list[Record]] = {}
+        for record in self.records:
+            found.setdefault(record.kind, []).append(record)
+        return found
+
+    @cached_property
+    def losses(self) -> tuple[tuple[int, float | None], ...]:
+        """The training loss in the order in which it was reported: step and value, None where it was not finite."""
+        return tuple(
+            (point.step, point.value)
+            for _, batch in self.all(kinds.MetricsRecorded)
+            for point in batch.points
+            if point.name == "loss"
+        )
 
     @cached_property
     def opened(self) -> kinds.RunOpened | None:

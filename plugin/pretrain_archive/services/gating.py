@@ -11,6 +11,7 @@ from pretrain_archive.gates.asking import Ask, ask
 from pretrain_archive.gates.judging import Answer
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.known_run import knowing_runs
 from pretrain_archive.services.runs import run_of
 
 
@@ -18,6 +19,7 @@ def put_question(
     ledger: Ledger, caller: Caller, run_uid: str, gate: str, *, policy: LoadedPolicy, link: str
 ) -> Ask:
     """Ask ``gate`` of the caller's run; ``RefusedError`` if it cannot be answered by anybody now."""
+    ledger = knowing_runs(ledger)
     run_of(ledger, caller, run_uid)
     return ask(
         ledger,
@@ -34,6 +36,7 @@ def take(
     ledger: Ledger, caller: Caller, run_uid: str, gate: str, *, policy: LoadedPolicy, answer: Answer
 ) -> Outcome:
     """Record the answer; a rejection closes the run in the same transaction."""
+    ledger = knowing_runs(ledger)
     run_of(ledger, caller, run_uid, open_only=False)
     outcome = take_answer(
         ledger,
@@ -50,6 +53,7 @@ def take(
 
 def let_expire(ledger: Ledger, caller: Caller, run_uid: str, gate: str) -> None:
     """The deadline passed: recorded as not approved, the run closes as expired."""
+    ledger = knowing_runs(ledger)
     run_of(ledger, caller, run_uid)
     expire(ledger, run_uid=run_uid, gate=gate, actor=caller.actor, origin=caller.origin)
     ledger.seal()

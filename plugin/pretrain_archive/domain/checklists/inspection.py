@@ -42,12 +42,11 @@ def resources_used(view: RunView, policy: Policy) -> Item:
 
 def metrics_moving(view: RunView, policy: Policy) -> Item:
     """The training loss moved towards the objective (R090)."""
-    batches = list(view.all(kinds.MetricsRecorded))
-    points = [point for _, batch in batches for point in batch.points if point.name == "loss"]
-    values = [point.value for point in points if point.value is not None]
+    newest = view.last(kinds.MetricsRecorded)
+    values = [value for _, value in view.losses if value is not None]
     holds: bool | None = None
     text = ""
-    if len(values) < len(points):
+    if len(values) < len(view.losses):
         holds, text = False, "not finite at some step"
     elif len(values) >= 2:
         part = max(1, len(values) // 5)
@@ -56,7 +55,7 @@ def metrics_moving(view: RunView, policy: Policy) -> Item:
     return item(
         "run.moving",
         "compute",
-        evidence=tuple(record for record, _ in batches[-1:]),
+        evidence=(newest[0] if newest else None,),
         holds=holds,
         expected="lower at the end",
         found=text,

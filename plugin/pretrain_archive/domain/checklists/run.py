@@ -135,16 +135,15 @@ def changes(view: RunView, policy: Policy) -> Item:
 
 def metrics(view: RunView, policy: Policy) -> Item:
     """Training loss is recorded and finite at the end (R091)."""
-    batches = list(view.all(kinds.MetricsRecorded))
-    points = [point for _, batch in batches for point in batch.points if point.name == "loss"]
-    end = points[-1] if points else None
+    newest = view.last(kinds.MetricsRecorded)
+    end = view.losses[-1] if view.losses else None
     return item(
         "run.metrics",
         "compute",
-        evidence=tuple(record for record, _ in batches[-1:]),
-        holds=None if end is None else end.value is not None,
+        evidence=(newest[0] if newest else None,),
+        holds=None if end is None else end[1] is not None,
         expected="a finite loss at the end",
-        found=f"loss {end.value:.4g} at step {end.step}" if end and end.value is not None else "not finite",
+        found=f"loss {end[1]:.4g} at step {end[0]}" if end and end[1] is not None else "not finite",
         check="the loss was reported during the run and is finite at its end",
         owner=policy.people.model_owner,
         requirement="R091",
