@@ -2,7 +2,8 @@
 
 Detected, stopped, rescheduled, loaded by all members, continued, reconciled: each is verified, changed or unrecorded.
 The job is an exploration under the ceiling of the policy of its project; what it makes is never a candidate. Run it
-before a project relies on recovery, and after each change of scheduler, image, storage or network.
+before a project relies on recovery, and after each change of scheduler, image, storage or network. The log also says
+which teams have confirmed for what they answer on the project's topology; that decides nothing here.
 """
 
 from __future__ import annotations

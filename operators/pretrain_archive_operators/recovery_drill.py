@@ -42,8 +42,12 @@ class RecoveryDrillOperator(RunOperator):
         self._ended = False
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return ``run_uid, injected, passed, checks`` (names and verdicts); raise where anything did not hold."""
+        """Return ``run_uid, injected, passed, checks, boundaries`` (names and verdicts); raise where a check fails.
+
+        Boundaries that no team confirmed are said and fail nothing, as on the command line.
+        """
         from pretrain_archive.services.drilling import Plan, drill  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.platform_boundaries import boundaries  # noqa: PLC0415
 
         try:
             plan = Plan(
@@ -53,8 +57,11 @@ class RecoveryDrillOperator(RunOperator):
             bench = launch_bench(self.store)
             run_uid, filed = drill(self.ledger, self.caller(context), bench, plan, hold=self._hold)
             self.anchor()
+            confirmed = boundaries(self.ledger, bench.policies(self.project).policy)
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
+        for item in confirmed:
+            self.log.info("%s %s: %s", item.verdict.value, item.id, item.found or item.hint)
         verdicts = {check["name"]: check["verdict"] for check in filed.checks}
         if not filed.passed:
             gaps = [
@@ -64,8 +71,11 @@ class RecoveryDrillOperator(RunOperator):
             ]
             raise AirflowFailException(f"the drill of run {run_uid} found a gap: {'; '.join(gaps)}")
         return small_json(
-            {"run_uid": run_uid, "injected": filed.injected, "passed": True, "checks": verdicts}
-        )
+            {
+                "run_uid": run_uid, "injected": filed.injected, "passed": True, "checks": verdicts,
+                "boundaries": {item.id: item.verdict.value for item in confirmed},
+            }
+        )  # fmt: skip
 
     def _hold(self, job: LocalLaunch) -> None:
         self._job = job
