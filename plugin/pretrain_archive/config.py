@@ -112,6 +112,11 @@ def work_folder() -> Path:
     return _path("work_folder", _folder("work"))
 
 
+def checkpoint_stamps_folder() -> Path:
+    """Beside the ledger, where no training program has to write: the work folder is shared with its pods."""
+    return _folder("checkpoint-stamps")
+
+
 def policies_folder() -> Path:
     """``[pretrain_archive] policies_folder``: one policy file per project; default ``policies`` beside the DAGs."""
     given = _option("policies_folder")

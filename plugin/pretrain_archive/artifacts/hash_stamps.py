@@ -6,8 +6,9 @@ write within the clock's granularity of the hashing could else carry the same st
 change time cannot be set back, so an edit that restores size and modification time is read. An object's state is its
 address, ETag, size and version id, and only a version id proves it: an ETag is no digest.
 
-Stamps are a cache in the run's work folder, bound to host and boot; they are no evidence. Without them all is read. A
-program that goes on writing through a memory map moves the change time only when the page is written back.
+Stamps are a cache, bound to host and boot, in a folder and a file of this user's alone: whoever else could write them
+could have a digest recorded that nothing was hashed to. They are no evidence. Without them all is read. A program that
+goes on writing through a memory map moves the change time only when the page is written back.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Mapping
@@ -32,16 +34,18 @@ MOST = 50_000
 """Stamps in one store, about 10 MB; the ones that were used least recently go first."""
 
 MOST_BYTES = 64 << 20
+HEX = re.compile(r"[0-9a-f]{64}")
 LEFT_SECONDS = 3600
 NAME = "checkpoint-stamps.json"
 LOCAL_PARTS = 5
+CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class HashStamps:
-    """The stamps in ``folder``; :meth:`keep` writes what was noted since."""
+    """The stamps in ``folder``, ``of`` one run or the like; :meth:`keep` writes what was noted since."""
 
-    def __init__(self, folder: Path) -> None:
-        self._place = folder / NAME
+    def __init__(self, folder: Path, *, of: str = "") -> None:
+        self._place = folder / (f"{of}.{NAME}" if of else NAME)
         self._bound = {"format": FORMAT, **this_boot()}
         self._devices = trusted_devices()
         self._known = self._load()
@@ -73,7 +77,7 @@ class HashStamps:
         body = json.dumps(self._known)
         document = json.dumps(self._bound | {"digest": _digest(body), "stamps": body})
         with suppress(OSError):
-            self._place.parent.mkdir(parents=True, exist_ok=True)
+            self._place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(
                 "w", dir=self._place.parent, prefix=".stamps-", delete=False, encoding="utf-8"
             ) as draft:
@@ -82,8 +86,14 @@ class HashStamps:
                 os.fsync(draft.fileno())
             Path(draft.name).replace(self._place)
             self._noted = False
-            for left in self._place.parent.glob(".stamps-*"):  # by a writer that was killed
-                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+            self._clean()
+
+    def _clean(self) -> None:
+        """Remove what a writer left that was killed, and stamps of an earlier boot, which count no more."""
+        now = time.time()
+        for pattern, most in ((".stamps-*", LEFT_SECONDS), (f"*.{NAME}", time.clock_gettime(CLOCK_BOOTTIME))):
+            for left in self._place.parent.glob(pattern):
+                if now - left.stat().st_mtime > most:
                     left.unlink()
 
     def _trusted(self, file: FileEntry, began_ns: int) -> bool:
@@ -93,14 +103,20 @@ class HashStamps:
         return file.version not in {None, "", "null"}
 
     def _load(self) -> dict[str, str]:
-        with suppress(OSError, ValueError, TypeError, RecursionError):
-            with self._place.open("rb") as stream:
-                raw = stream.read(MOST_BYTES + 1)
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            with os.fdopen(os.open(self._place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as stream:
+                info = os.fstat(stream.fileno())
+                ours = info.st_uid == os.geteuid() and not info.st_mode & 0o022
+                raw = stream.read(MOST_BYTES + 1) if ours else b""
             document = json.loads(raw) if len(raw) <= MOST_BYTES else None
             if isinstance(document, Mapping) and self._bound.items() <= document.items():
                 body = document["stamps"]
                 if document["digest"] == _digest(body):
-                    return dict(json.loads(body))
+                    return {
+                        key: sha256
+                        for key, sha256 in json.loads(body).items()
+                        if isinstance(sha256, str) and HEX.fullmatch(sha256)
+                    }
         return {}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pretrain_archive import config
 from pretrain_archive.artifacts.generations import History
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.pointers import NamedFolder, named_checkpoints
@@ -36,8 +37,8 @@ def claim_of(
     view: RunView, *, attempt: int, step: int, tokens: int | None, wish: Mapping[str, Any] | None = None
 ) -> Claim:
     """What the run says about a checkpoint of ``step``; ``wish`` replaces its class, purpose or person."""
-    snapshot, config = snapshot_of(view), view.latest(ConfigurationDeclared)
-    if config is None:
+    snapshot, declared = snapshot_of(view), view.latest(ConfigurationDeclared)
+    if declared is None:
         raise RefusedError(f"run {view.run_uid} has no recorded configuration")
     claim = Claim(
         run_uid=view.run_uid,
@@ -45,7 +46,7 @@ def claim_of(
         step=step,
         tokens=tokens,
         snapshot=f"{snapshot.name}@{snapshot.version}",
-        configuration_digest=config.configuration_digest,
+        configuration_digest=declared.configuration_digest,
         responsible=opened_of(view).people.get("restore_owner", ""),
         model=model_of(view),
     )
@@ -64,13 +65,9 @@ def place_of(text: str) -> Path | str:
     return text if "://" in text else Path(text)
 
 
-def stamps_of(view: RunView) -> HashStamps | None:
-    """The stamps in the run's work folder; None where its checkpoints lie elsewhere: then every byte is read."""
-    config = view.latest(ConfigurationDeclared)
-    if config is None or "://" in config.checkpoints.location:
-        return None
-    folder = Path(config.checkpoints.location).parent
-    return HashStamps(folder) if folder.name == view.run_uid and folder.is_dir() else None
+def stamps_of(view: RunView) -> HashStamps:
+    """The run's stamps. They lie where its program does not write: by its own stamps it could vouch for itself."""
+    return HashStamps(config.checkpoint_stamps_folder(), of=view.run_uid)
 
 
 def reading_of(caller: Caller, view: RunView, step: int) -> Reading:
@@ -112,8 +109,8 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = F
     :class:`CheckpointError` if none of them counts: a run without a checkpoint has no result.
     """
     view = run_of(ledger, caller, run_uid)
-    config = view.latest(ConfigurationDeclared)
-    place = place_of(config.checkpoints.location) if config else Path()
+    declared = view.latest(ConfigurationDeclared)
+    place = place_of(declared.checkpoints.location) if declared else Path()
     if view.attempts == 0:
         raise RefusedError(f"run {run_uid} was never launched", hint="Run the task 'gpu_launch' first.")
     reconcile_ended(ledger, caller, view)  # whoever ended the attempts: a trigger on a cluster does not

@@ -11,6 +11,7 @@ import pytest
 from tests.support.artifact_files import write_checkpoint
 from tests.unit.artifacts.test_registration import claim
 
+from pretrain_archive import config
 from pretrain_archive.artifacts import hash_stamps, readers
 from pretrain_archive.artifacts.formats import inspect
 from pretrain_archive.artifacts.hash_stamps import HashStamps
@@ -18,7 +19,9 @@ from pretrain_archive.artifacts.hashing import hash_checkpoint
 from pretrain_archive.artifacts.readers import FileEntry, FolderReader
 from pretrain_archive.artifacts.registration import Reading, register_checkpoint
 from pretrain_archive.artifacts.verification import CHECK, CHECK_STAMPED, verify_checkpoint
+from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Verdict
+from pretrain_archive.services.checkpoints import stamps_of
 
 
 @pytest.fixture
@@ -115,6 +118,15 @@ def test_times_of_network_file_systems_are_not_trusted(tmp_path, monkeypatch):
         assert 4 == hash_checkpoint(folder, inspect(folder).files, stamps=HashStamps(tmp_path)).read
 
 
+def signed(stamps: object) -> str:
+    """A document of stamps that is whole, whatever it holds."""
+    body = json.dumps(stamps)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return json.dumps(
+        {"format": hash_stamps.FORMAT, **hash_stamps.this_boot(), "digest": digest, "stamps": body}
+    )
+
+
 @pytest.mark.usefixtures("aged")
 @pytest.mark.parametrize(
     "spoil",
@@ -127,6 +139,10 @@ def test_times_of_network_file_systems_are_not_trusted(tmp_path, monkeypatch):
             lambda p: p.write_text(json.dumps(json.loads(p.read_text()) | {"boot": "x"})),
             id="of another boot",
         ),
+        pytest.param(lambda p: p.chmod(0o666), id="others may write it"),
+        pytest.param(lambda p: (p.rename(p.with_name("x")), p.symlink_to(p.with_name("x"))), id="a link"),
+        pytest.param(lambda p: p.write_text(signed({"k": 5})), id="no digest"),
+        pytest.param(lambda p: p.write_text(signed(5)), id="no map of stamps"),
     ],
 )
 def test_stamps_that_are_not_whole_count_as_none(tmp_path, spoil):
@@ -136,6 +152,39 @@ def test_stamps_that_are_not_whole_count_as_none(tmp_path, spoil):
     spoil(tmp_path / hash_stamps.NAME)
 
     assert 4 == hash_checkpoint(folder, inspect(folder).files, stamps=HashStamps(tmp_path)).read
+
+
+@pytest.mark.usefixtures("aged")
+def test_a_run_cannot_vouch_for_its_own_files(tmp_path, monkeypatch):
+    """Stamps that its program plants in the run's folder are not those that count: these lie beside the ledger."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "home"))
+    run = tmp_path / "home" / "pretrain_archive" / "work" / "runs" / "run_1"
+    folder = write_checkpoint(run / "checkpoints", 100)
+    files = inspect(folder).files
+    hash_checkpoint(folder, files, stamps=HashStamps(run))  # what a program could write as well
+
+    ours = stamps_of(RunView.of("run_1", []))
+    assert 4 == hash_checkpoint(folder, files, stamps=ours).read
+
+    assert 4 == hash_checkpoint(folder, files, stamps=stamps_of(RunView.of("run_1", []))).known
+    assert 0 == hash_checkpoint(folder, files, stamps=stamps_of(RunView.of("run_2", []))).known
+    (kept,) = (tmp_path / "home").rglob("run_1.*")
+    assert (config.work_folder() not in kept.parents, 0o700) == (True, kept.parent.stat().st_mode & 0o777)
+
+
+@pytest.mark.usefixtures("aged")
+def test_stamps_of_an_earlier_boot_are_removed(tmp_path):
+    """They count no more, and their run may be over; those of this boot stay, and so does everything else."""
+    folder = write_checkpoint(tmp_path / "run", 100)
+    for name in (f"run_1.{hash_stamps.NAME}", f"run_2.{hash_stamps.NAME}", "other.json"):
+        (tmp_path / name).write_text("{}")
+        if "2" not in name:
+            os.utime(tmp_path / name, (1, 1))
+
+    hash_checkpoint(folder, inspect(folder).files, stamps=HashStamps(tmp_path, of="run_3"))
+
+    left = sorted(path.name.partition(".")[0] for path in tmp_path.glob("*.json"))
+    assert ["other", "run_2", "run_3"] == left
 
 
 @pytest.mark.usefixtures("aged")
