@@ -82,7 +82,7 @@ KILLED = {"phase": "Failed", "exit_code": 137, "reason": "Error"}
 
 
 @pytest.mark.case("L03")
-@pytest.mark.requirement("R189")
+@pytest.mark.requirement("R189", "R084")
 @pytest.mark.parametrize(
     ("state", "expected", "counted", "attempt"),
     [

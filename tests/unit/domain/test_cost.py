@@ -238,6 +238,7 @@ def test_a_save_without_its_seconds_is_estimated() -> None:
     assert 6.0 == found["attempts"][0]["details"]["checkpoint_io/estimated"]  # type: ignore[index]
 
 
+@pytest.mark.requirement("R084")
 def test_a_stall_is_idle() -> None:
     """A step that took much longer than the others did not work all the time."""
     told = Told()

@@ -48,7 +48,6 @@ def ended(minute: int, seconds: float | None, attempt: int = 1) -> tuple[int, in
     )
 
 
-@pytest.mark.requirement("R074")
 @pytest.mark.parametrize(
     ("facts", "charged", "accelerator_seconds"),
     [

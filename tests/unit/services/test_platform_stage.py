@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.support.governed import Grounds, by
 from pretrain_archive.commands.governed import governed_lines
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError, RefusedError
-from pretrain_archive.domain.governance_runbook import RUNBOOK, SYMPTOMS, WALKED, sections
+from pretrain_archive.domain.governance_runbook import EMPTY, RUNBOOK, SYMPTOMS, WALKED, sections
 from pretrain_archive.domain.governance_texts import HINTS, LABELS, STAGE, TEAMS
 from pretrain_archive.domain.governance_texts import SYMPTOMS as WORDS
 from pretrain_archive.gates.facts import facts_of
@@ -310,8 +311,12 @@ def test_both_languages(table: dict[str, tuple[str, str]]) -> None:
 
 @pytest.mark.requirement("R231", "R249")
 def test_the_runbook_has_what_is_pointed_to() -> None:
-    """Every symptom leads to a section that is there."""
-    runbook = sections((ROOT / RUNBOOK).read_text("utf-8"))
+    """Every symptom leads to a section that says something, and the way up is written out: who, then who, then who."""
+    text = (ROOT / RUNBOOK).read_text("utf-8")
+    runbook = sections(text)
 
-    assert set() == {*SYMPTOMS.values(), *WALKED} - set(runbook)
+    assert set() == {*SYMPTOMS.values(), *WALKED} - {n for n, digest in runbook.items() if digest != EMPTY}
     assert set(SYMPTOMS) == set(WORDS)
+    [way] = re.findall(r"^\*\*Escalation\.\*\* (.+)$", text, re.MULTILINE)
+    assert way.startswith("On call → owner named beside the gap")
+    assert "→ approvers of the next gate" in way

@@ -63,7 +63,6 @@ def test_the_client_s_models_take_the_objects(on: dict[str, Any], changes: dict[
         assert objects.service == round_trip(objects.service, "V1Service")
 
 
-@pytest.mark.requirement("R080")
 @pytest.mark.parametrize(("on", "changes"), CASES)
 def test_a_job_starts_nothing_by_itself(on: dict[str, Any], changes: dict[str, Any]):
     """It is held back, in no queue, and never tries twice."""

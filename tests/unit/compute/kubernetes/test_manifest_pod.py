@@ -75,6 +75,7 @@ def test_the_wrapper_starts_from_its_files_alone(tmp_path: Path):
     assert "hi\n" == (tmp_path / "log-1.txt").read_text()
 
 
+@pytest.mark.requirement("R080")
 @pytest.mark.parametrize(
     ("accelerator", "resource"),
     [

@@ -169,7 +169,6 @@ def test_a_gate_is_named():
     assert "kueue.x-k8s.io/topology" in found.message
 
 
-@pytest.mark.requirement("R084")
 def test_room_that_is_being_made():
     """A member for which others are preempted says where."""
     conditions = unschedulable("0/8 nodes are available: 8 Insufficient nvidia.com/gpu.")
