@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pretrain_archive.domain.policy import LoadedPolicy
     from pretrain_archive.gates.answers import Outcome
     from pretrain_archive.gates.asking import Ask
+    from pretrain_archive.ledger.port import Ledger
 
 RESUME = "resume"
 LAST = (
@@ -75,6 +77,13 @@ class GateApprovalOperator(ArchiveTask, ApprovalOperator):
         self.run_uid = run_uid
         self.gate = gate
         self.last = last
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """As every operator's, reading the run once: a gate looks at a long run from several sides."""
+        from pretrain_archive.services.known_run import knowing_runs  # noqa: PLC0415 (not at parse time)
+
+        return knowing_runs(super().ledger)
 
     def execute(self, context: Context) -> Any:
         """Put the question and wait without holding a worker."""

@@ -58,8 +58,9 @@ def show(run: RunName, as_json: Json = False) -> None:
     """One run: its three tracks item by item, gates, people and verdicts."""
     from pretrain_archive import services  # noqa: PLC0415
     from pretrain_archive.gates.sources import with_sources  # noqa: PLC0415
+    from pretrain_archive.services.known_run import knowing_runs  # noqa: PLC0415
 
-    ledger = services.open_ledger(create=False)
+    ledger = knowing_runs(services.open_ledger(create=False))
     view = with_sources(ledger, find_run(ledger, run))
     document = run_document(view) | governed(ledger, view)
     document["model"] = model_of(ledger, view)
