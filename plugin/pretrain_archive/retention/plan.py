@@ -7,9 +7,9 @@ of the rule's conditions keeps it, is deleted. Every subject gets an answer with
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple
 
 from pretrain_archive.domain.policy import LoadedPolicy
 from pretrain_archive.domain.policy_retention import Retention, RetentionRule
@@ -28,8 +28,18 @@ _OVER_FOR_GOOD_OR_BAD = frozenset({"closed", "failed", "none"})
 __all__ = ["GOING", "Action", "Subject", "decide", "decide_run", "decisions"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Decision:
+SHARED = (
+    "class", "action", "reason", "blocked_by", "run", "project", "policy_digest", "kind", "purpose", "code", "rule",
+    "parts", "falls",
+)  # fmt: skip
+"""What many items of a plan say alike; the last two only where there is something to say."""
+OWN = ("id", "bytes", "step", "digest", "location")
+"""What each item says for itself."""
+Row = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""The values of an item, by :data:`SHARED` and :data:`OWN`."""
+
+
+class Decision(NamedTuple):
     """The answer for one subject. ``size`` are the bytes that would go (or stay), ``by`` what blocks it."""
 
     subject: Subject
@@ -41,20 +51,23 @@ class Decision:
     rule: str = ""
     parts: tuple[str, ...] = ()
 
+    def to_row(self, policy_digest: str | None, falls: Sequence[str] = ()) -> Row:
+        """One item of a plan as values alone: a plan has many."""
+        subject, action, reason, by, code, size, rule, parts = self
+        shared = (
+            subject.artifact_class, action, reason, by, subject.run_uid, subject.project, policy_digest, subject.kind,
+            subject.purpose, code, rule, parts or None, tuple(falls) or None,
+        )  # fmt: skip
+        return shared, (subject.ref, size, subject.step, subject.digest, subject.location)
+
     def to_item(self, policy_digest: str | None, falls: Sequence[str] = ()) -> dict[str, Any]:
         """One item of a plan: id, class, action, reason, bytes, blocked_by, and what a deletion needs."""
-        subject = self.subject
-        item: dict[str, Any] = {
-            "id": subject.ref, "class": subject.artifact_class, "action": self.action, "reason": self.reason,
-            "bytes": self.size, "blocked_by": self.by, "run": subject.run_uid, "project": subject.project,
-            "step": subject.step, "digest": subject.digest, "location": subject.location,
-            "policy_digest": policy_digest, "kind": subject.kind, "purpose": subject.purpose, "code": self.code,
-            "rule": self.rule,
-        }  # fmt: skip
-        if self.parts:
-            item["parts"] = list(self.parts)
-        if falls:
-            item["falls"] = list(falls)
+        shared, own = self.to_row(policy_digest, falls)
+        item = dict(zip(SHARED, shared, strict=True)) | dict(zip(OWN, own, strict=True))
+        for name in ("parts", "falls"):
+            values = item.pop(name)
+            if values:
+                item[name] = list(values)
         return item
 
 
@@ -79,11 +92,14 @@ def decisions(
         yield from decide_run(among, policies, now=now)
 
 
+_place = attrgetter("kind", "attempt", "step", "ref")
+
+
 def decide_run(
     among: Sequence[Subject], policies: Mapping[str, LoadedPolicy], *, now: datetime
 ) -> Iterator[Decision]:
     """The answer for each subject of one run, with all of them in view, by kind, attempt and step."""
-    ordered = sorted(among, key=lambda entry: (entry.kind, entry.attempt, entry.step, entry.ref))
+    ordered = sorted(among, key=_place)
     by_project: dict[str, list[Subject]] = {}
     for subject in ordered:
         by_project.setdefault(subject.project, []).append(subject)
@@ -103,51 +119,56 @@ def decide_run(
                 yield judged.decide(subject, unclear.get(subject.ref))
 
 
+Sort = tuple[str, str, str]
+"""Kind, class and purpose: what a rule is about."""
+_sort = attrgetter("kind", "artifact_class", "purpose")
+
+
 class _Judged:
     """The rules of a policy, asked once about all the subjects of a run."""
 
     def __init__(self, retention: Retention, subjects: Sequence[Subject], now: datetime) -> None:
         self.holds = frozenset(retention.legal_hold)
         self.words: dict[tuple[str, str, str, bool], str] = {}
-        self.rules: list[tuple[RetentionRule, frozenset[str] | None, Answers, str]] = []
+        self.rules: dict[Sort, list[tuple[RetentionRule, Answers, str]]] = {}
+        sorts: dict[Sort, list[Subject]] = {}
+        for subject in subjects:
+            sorts.setdefault(_sort(subject), []).append(subject)
         for rule in retention.all_rules():
-            about = [s for s in subjects if rule.is_about(s.kind, s.artifact_class, s.purpose)]
+            about = [sort for sort in sorts if rule.is_about(*sort)]
             if about:
-                whole = len(about) == len(subjects)
-                refs = None if whole else frozenset(subject.ref for subject in about)
-                answers = kept_by(rule, about, now) if rule.action != "keep" else {}
-                self.rules.append((rule, refs, answers, lets_go(rule)))
-        self.only = self._only_rule()
-
-    def _only_rule(self) -> tuple[RetentionRule, Answers, str] | None:
-        """The rule that is about every subject of the run, if there is no other and it deletes."""
-        if len(self.rules) != 1 or self.holds:
-            return None
-        rule, refs, answers, words = self.rules[0]
-        return (rule, answers, words) if refs is None and rule.action == "delete" else None
+                among = subjects if len(about) == len(sorts) else [s for sort in about for s in sorts[sort]]
+                answers = kept_by(rule, among, now) if rule.action != "keep" else {}
+                for sort in about:
+                    self.rules.setdefault(sort, []).append((rule, answers, lets_go(rule)))
 
     def decide(self, subject: Subject, unclear: Kept | None) -> Decision:
         """The answer for one subject."""
-        if self.only is not None and unclear is None and _is_plain(subject):
-            rule, answers, words = self.only
-            if subject.ref not in answers:  # the same as below, for the many of which there is nothing to say
+        rules = self.rules.get(_sort(subject), ())
+        if len(rules) == 1 and unclear is None and not self.holds and _is_plain(subject):
+            rule, answers, words = rules[0]
+            # The same as below, for the many of which there is nothing to say.
+            if rule.action == "delete" and subject.ref not in answers:
                 return _let_go(subject, (), rule, self._reason(subject, rule, words))
         if subject.gaps:
             return _answer(subject, "blocked", "; ".join(subject.gaps), "missing evidence", "evidence")
-        told, going = self._ask(subject)
+        told, going = self._ask(subject, rules)
         kept = [*_needed(subject, self.holds), *([unclear] if unclear else []), *told]
         if going is None or any(entry.code in _NEEDED for entry in kept):
             reasons = "; ".join(dict.fromkeys(entry.reason for entry in kept))
             return _answer(subject, "keep", reasons, kept[0].by, kept[0].code)
         return _let_go(subject, kept, going[0], self._reason(subject, *going))
 
-    def _ask(self, subject: Subject) -> tuple[list[Kept], tuple[RetentionRule, str] | None]:
+    @staticmethod
+    def _ask(
+        subject: Subject, rules: Sequence[tuple[RetentionRule, Answers, str]]
+    ) -> tuple[list[Kept], tuple[RetentionRule, str] | None]:
         """What the rules keep it for, and the strongest rule that lets it go with its words."""
         kept: list[Kept] = []
         asked: set[str] = set()
         going: tuple[RetentionRule, str] | None = None
-        for rule, refs, answers, words in self.rules:
-            if (refs is not None and subject.ref not in refs) or rule.action in asked:
+        for rule, answers, words in rules:
+            if rule.action in asked:
                 continue
             if rule.action == "keep":
                 kept.append(
@@ -214,8 +235,8 @@ def _needed(subject: Subject, holds: frozenset[str]) -> Iterator[Kept]:
 
 
 def _answer(subject: Subject, action: Action, reason: str, by: str, code: str, *, rule: str = "") -> Decision:
-    size = subject.present_size
-    return Decision(subject=subject, action=action, reason=reason, by=by, code=code, size=size, rule=rule)
+    size = subject.size if not subject.missing and not subject.gone_parts else subject.present_size
+    return Decision(subject, action, reason, by, code, size, rule)
 
 
 def _digest(policies: Mapping[str, LoadedPolicy], project: str) -> str | None:

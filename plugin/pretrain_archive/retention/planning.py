@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import RetentionPlanned
@@ -117,8 +116,13 @@ def _plan_of(
     worker = Planner(world=world, policies=policies, now=world.now, others=others, looks=MOST_LOOKS)
     summary = Summary(policies=policies)
     gathered = _Gathered(store)
-    for item in _items(worker, summary):
-        gathered.add(item)
+    falls = Falls(world.liveness.facts)
+    for uid in worker.runs():
+        for answer in worker.decide(uid):
+            falling = falls.of(answer.subject) if answer.action in GOING else ()
+            summary.take(answer, falling)
+            loaded = policies.get(answer.subject.project)
+            gathered.add(answer, loaded.digest if loaded else None, falling)
     summary.unlooked = worker.unlooked
     return gathered.planned(summary)
 
@@ -135,29 +139,19 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _items(worker: Planner, summary: Summary) -> Iterator[dict[str, Any]]:
-    falls = Falls(worker.world.liveness.facts)
-    for uid in worker.runs():
-        for answer in worker.decide(uid):
-            falling = falls.of(answer.subject) if answer.action in GOING else []
-            summary.take(answer, falling)
-            loaded = worker.policies.get(answer.subject.project)
-            yield answer.to_item(loaded.digest if loaded else None, falling)
-
-
 class _Gathered:
     """Items in memory while they are few, in pages from then on."""
 
     def __init__(self, store: ObjectStore | None) -> None:
         self._store = store
-        self._few: list[dict[str, Any]] = []
+        self._few: list[tuple[Decision, str | None, Sequence[str]]] = []
         self._pages: PageWriter | None = None
 
-    def add(self, item: dict[str, Any]) -> None:
+    def add(self, answer: Decision, policy_digest: str | None, falling: Sequence[str]) -> None:
         if self._pages is not None:
-            self._pages.add(item)
+            self._pages.add(answer.to_row(policy_digest, falling))
             return
-        self._few.append(item)
+        self._few.append((answer, policy_digest, falling))
         if len(self._few) > MOST_INLINE:
             if self._store is None:
                 raise RefusedError(
@@ -165,8 +159,8 @@ class _Gathered:
                     hint="Set [pretrain_archive] store_url.",
                 )
             self._pages = PageWriter(self._store)
-            for one in self._few:
-                self._pages.add(one)
+            for early, policy, falls in self._few:
+                self._pages.add(early.to_row(policy, falls))
             self._few = []
 
     def planned(self, summary: Summary) -> RetentionPlanned:
@@ -177,7 +171,8 @@ class _Gathered:
             "summary": said,
         }
         if self._pages is None:
-            digest, items = digest_of(self._few), self._few
+            items = [early.to_item(policy, falls) for early, policy, falls in self._few]
+            digest = digest_of(items)
             return RetentionPlanned(plan_digest=digest, items=items, item_count=len(items), **totals)
         digest = self._pages.finish()
         return RetentionPlanned(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter
 from urllib.parse import unquote
 
 from pretrain_archive.artifacts.pointers import step_of
@@ -126,7 +127,7 @@ def order_unclear(subjects: Sequence[Subject]) -> Mapping[str, Kept]:
 
     A later step registered before an earlier one, within one run; equal times and equal orders say nothing.
     """
-    ordered = sorted(subjects, key=lambda subject: subject.order)
+    ordered = sorted(subjects, key=attrgetter("attempt", "step"))
     times = [subject.registered_at for subject in ordered]
     if times == sorted(times):
         return {}
