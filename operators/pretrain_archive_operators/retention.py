@@ -120,7 +120,8 @@ class RetentionApprovalOperator(ArchiveTask, ApprovalOperator):
 class RetentionApplyOperator(ArchiveTask, BaseOperator):
     """Delete what the approved plan says, verify absence, write tombstones.
 
-    What became live since the plan is kept. What fails is named, and the task is tried again for it alone.
+    What became live since the plan is kept. What fails is named, and the task is tried again for it alone; or, where
+    the policies say ``when_incomplete = "warn"``, it is told and the task goes on.
 
     :param plan_digest: the approved plan.
     """
@@ -132,31 +133,35 @@ class RetentionApplyOperator(ArchiveTask, BaseOperator):
         self.plan_digest = plan_digest
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return ``plan_digest, bytes_released, outcomes``; raise while something failed."""
-        from pretrain_archive.services.cleanup import carry_out  # noqa: PLC0415 (heavy)
+        """Return ``plan_digest, bytes_released, outcomes, state``; raise while something failed."""
+        from pretrain_archive.services.cleanup import carry_out, left_of  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.cleanup_report import report  # noqa: PLC0415
         from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
 
+        room = cleanup_room()
         try:
-            done = carry_out(self.ledger, self.caller(context), cleanup_room(), self.plan_digest)
+            done = carry_out(self.ledger, self.caller(context), room, self.plan_digest)
+            warn = not done.complete and report(self.ledger, room.policies, self.plan_digest).only_warn
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
-        outcomes: dict[str, int] = {}
-        for result in done.results:
-            outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
         if not done.complete:
-            named = [
-                f"{r.id}: {r.outcome}" for r in done.results if r.outcome in {"failed", "kept_for_later"}
-            ]
-            raise AirflowException(f"not everything could be deleted: {'; '.join(named[:MOST_NAMED])}")
-        return small_json(
-            {"plan_digest": done.plan_digest, "bytes_released": done.bytes_released, "outcomes": outcomes}
-        )
+            named = "; ".join(f"{result.id}: {result.outcome}" for result in left_of(done)[:MOST_NAMED])
+            text = f"not everything could be deleted ({done.state}): {named}"
+            if not warn:
+                raise AirflowException(text)
+            self.log.warning("%s", text)
+        return small_json({
+            "plan_digest": done.plan_digest, "bytes_released": done.bytes_released, "outcomes": done.outcomes(),
+            "state": done.state,
+        })  # fmt: skip
 
 
 class RetentionReportOperator(ArchiveTask, BaseOperator):
-    """Tell what the clean-up did beside what was planned; fail while something of it is left.
+    """Tell what the clean-up did beside what was planned, and how records and storage differ now.
 
-    Runs whatever became of the tasks before it: a rejected or an unanswered plan is told, too.
+    Runs whatever became of the tasks before it: a rejected or an unanswered plan is told, too. Fails while something of
+    the plan is left, unless the policies only warn. A difference between records and storage fails nothing: each comes
+    with a proposal.
 
     :param plan_digest: the plan; empty if there is none.
     """
@@ -168,16 +173,25 @@ class RetentionReportOperator(ArchiveTask, BaseOperator):
         self.plan_digest = plan_digest
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return ``plan_digest, planned, bytes_planned, approved_by, outcomes, bytes_released, complete``."""
+        """Return ``plan_digest, planned, bytes_planned, approved_by, outcomes, bytes_released, complete, differences``.
+
+        ``differences`` counts the findings of the comparison by their kind.
+        """
         from pretrain_archive.services.cleanup_report import report  # noqa: PLC0415 (heavy)
+        from pretrain_archive.services.reconciling import counts, reconcile  # noqa: PLC0415
         from pretrain_archive.services.wiring import cleanup_room  # noqa: PLC0415
 
+        room = cleanup_room()
         try:
-            found = report(self.ledger, cleanup_room().policies, self.plan_digest)
+            compared = reconcile(self.ledger, room, caller=self.caller(context))
+            found = report(self.ledger, room.policies, self.plan_digest)
         except ArchiveError as error:
             raise self.end_failed(context, error, None) from error
         for line in found.lines:
             self.log.info("%s", line)
         if not found.complete:
-            raise AirflowFailException(f"the clean-up is not complete: {found.lines[1]}")
-        return small_json(found.to_dict())
+            text = f"the clean-up is not complete: {found.lines[1]}"
+            if not found.only_warn:
+                raise AirflowFailException(text)
+            self.log.warning("%s", text)
+        return small_json({**found.to_dict(), "differences": counts(compared)})

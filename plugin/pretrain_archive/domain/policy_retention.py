@@ -90,6 +90,8 @@ class Retention(_Part):
     by the fields below them. ``legal_hold`` names runs, checkpoints or projects. ``registries`` are addresses of
     model registries that may name a checkpoint (``http://…``, MLflow): where one cannot be asked, nothing of the
     project is deleted. ``responsible`` are people beside those of ``[people]`` who may answer for a checkpoint.
+    ``when_incomplete`` says what the task of a clean-up does while something of the project that was to be deleted is
+    still there: fail, or warn and go on; the next pass tries only that in either case.
     """
 
     recovery_keep_last: int = Field(ge=1)
@@ -100,6 +102,7 @@ class Retention(_Part):
     rules: list[RetentionRule] = []
     registries: list[str] = []
     responsible: list[str] = []
+    when_incomplete: Literal["fail", "warn"] = "fail"
 
     @model_validator(mode="after")
     def _names_are_different(self) -> Self:

@@ -134,6 +134,8 @@ def expired(
 
 def _until(record: Record, planned: RetentionPlanned, policies: Policies) -> datetime:
     hours = [policies[p].policy.gates.decision_valid_hours for p in projects_of(planned) if p in policies]
+    if not projects_of(planned):  # nothing is deleted, so there is nothing that an old word could harm
+        return datetime.max.replace(tzinfo=UTC)
     return parse_time(record.recorded_at) + timedelta(hours=min(hours, default=0.0))
 
 

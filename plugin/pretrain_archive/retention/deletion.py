@@ -238,4 +238,5 @@ class Deletion:
             bytes_released=removed.bytes_released if removed else 0,
             artifact_class=str(item["class"]),
             versions=removed.versions if removed else 0,
+            project=str(item.get("project") or ""),
         )

@@ -144,6 +144,10 @@ class Facts:
             names = (ref, ref.partition(":")[2], subject.location, subject.digest)
             yield from (f"run:{user}" for user in self._named.users(names) if user != uid)
 
+    def named_at(self, location: str) -> Iterator[str]:
+        """Runs that name an address, something in it or the folder that it lies in."""
+        yield from (f"run:{user}" for user in self._named.users((location,)))
+
     def open_children(self, uid: str) -> Iterator[str]:
         """Runs that derive from ``uid`` and are not closed: they may still need its checkpoints."""
         yield from (f"run:{child}" for child in self._children.get(uid, ()) if not self.run(child).closed)

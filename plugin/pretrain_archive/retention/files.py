@@ -27,7 +27,8 @@ class Target:
     """What is to be removed: the artifact's reference, its address and its recorded files.
 
     With ``parts`` only the files of these components go, and ``keep`` are the recorded files that must stay.
-    ``digest_of`` says what the plan's digest of it is over.
+    ``digest_of`` says what the plan's digest of it is over. ``recorded_at`` is when it was recorded, if known: bytes
+    that changed later are compared with the record before they go.
     """
 
     ref: str
@@ -36,6 +37,7 @@ class Target:
     parts: tuple[str, ...] = ()
     keep: tuple[FileDigest, ...] = ()
     digest_of: Literal["content", "manifest", "listing"] = "content"
+    recorded_at: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +111,11 @@ def choose(places: Sequence[ArtifactFiles], location: str) -> ArtifactFiles | No
 
 
 def target_for(
-    fact: CheckpointRegistered, *, parts: Collection[str] = (), gone: Collection[str] = ()
+    fact: CheckpointRegistered,
+    *,
+    parts: Collection[str] = (),
+    gone: Collection[str] = (),
+    recorded_at: str = "",
 ) -> Target:
     """What is to be removed of a checkpoint: all of it, or the files of some ``parts``.
 
@@ -124,6 +130,7 @@ def target_for(
         files=tuple(going),
         parts=tuple(sorted(parts)),
         keep=tuple(file for file in there if file.path not in names),
+        recorded_at=recorded_at,
     )
 
 

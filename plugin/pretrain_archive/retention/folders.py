@@ -12,6 +12,7 @@ from pretrain_archive.domain.errors import StorageError
 from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.retention.files import Look, PartlyDeletedError, Removed, Target
 from pretrain_archive.retention.mounts import is_there, unmounted
+from pretrain_archive.retention.sameness import differs
 from pretrain_archive.retention.unlinking import Unlinking, held_by, sync_folder, walk_files
 
 JOURNAL = ".{name}.retention.json"
@@ -40,6 +41,9 @@ class FolderFiles:
             if not folder.parent.is_dir():
                 detail = f"{_shown(folder.parent)} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
+            if (now := folder.parent.resolve()) != folder.parent:  # an address in a record has no link in it
+                detail = f"{_shown(folder.parent)} is a link to {_shown(now)} now"
+                return Look(presence="changed", detail=detail, begun=begun)
             if not is_there(folder):
                 return _not_found(folder, begun=begun)
             if folder.is_symlink() or not folder.is_dir():
@@ -55,6 +59,11 @@ class FolderFiles:
         if seen.presence in {"unreachable", "changed"}:
             raise StorageError(f"{target.location}: {seen.detail}.", hint="Nothing was deleted there.")
         try:
+            if seen.presence != "missing" and (other := differs(folder, target, begun=seen.begun)):
+                raise StorageError(
+                    f"{target.location}: {other} is not the content that was recorded.",
+                    hint="Nothing was deleted there. Register what lies there now, or move it away.",
+                )
             if not seen.begun:
                 if seen.presence == "missing":
                     return Removed(bytes_released=0, already_missing=True)

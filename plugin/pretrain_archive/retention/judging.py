@@ -15,6 +15,9 @@ from pretrain_archive.retention.plan import decide
 from pretrain_archive.retention.subjects import Subject, SubjectSource
 from pretrain_archive.retention.world import find_others, observe, require_clock
 
+RULED_BY = ("checkpoint.classified", "evaluation.reported", "evaluation.started", "checkpoint.registered")
+"""Kinds that change what the rules say of a checkpoint that was registered before."""
+
 
 class LedgerJudge:
     """Judges a batch by the rules as they stand, with a look at the bytes, and each item by the ledger's news."""
@@ -49,10 +52,25 @@ class LedgerJudge:
         self._world.refresh()
         if self._world.position == self._seen:
             return {}
-        self._seen = self._world.position
+        since, self._seen = self._seen, self._world.position
+        new = self._world.ledger.records(kinds=["checkpoint.registered"], after=since)
+        news = [str(record.payload["location"]) for record in new]
         refs = [str(item["id"]) for item in items if str(item["id"]) not in self._world.tombstones]
         found = busy(self._world.liveness, refs, now=self._now)
-        return {ref: Stay(reason=f"since the plan: {why}") for ref, why in found.items()}
+        stays = {ref: Stay(reason=f"since the plan: {why}") for ref, why in found.items()}
+        return {**self._judged_anew(items, since), **_registered(items, news), **stays}
+
+    def _judged_anew(self, items: Sequence[Mapping[str, Any]], since: int) -> Mapping[str, Stay]:
+        """What the rules keep now, if somebody said what they go by: a class, a purpose, a measured value, a use."""
+        if not any(self._world.ledger.records(kinds=RULED_BY, after=since, limit=1)):
+            return {}
+        checkpoints = [item for item in items if _kind(item) == "checkpoint"]
+        runs = dict.fromkeys(str(item["run"]) for item in checkpoints)
+        subjects = [subject for uid in runs for subject in self._world.judged(uid, look=False)]
+        moment = self._now or datetime.now(UTC)
+        fresh = {str(item["id"]): item for item in decide(subjects, self._policies, now=moment)}
+        found = {str(item["id"]): fresh.get(str(item["id"])) for item in checkpoints}
+        return {ref: stay for item in checkpoints if (stay := _stay(item, found[ref := str(item["id"])]))}
 
     def _subjects(self, items: Sequence[Mapping[str, Any]]) -> Iterable[Subject]:
         """The things of the batch with their peers: a rule that keeps the last needs all of a run in view."""
@@ -64,6 +82,21 @@ class LedgerJudge:
 
 def _kind(item: Mapping[str, Any]) -> str:
     return str(item.get("kind") or "checkpoint")
+
+
+def _registered(items: Sequence[Mapping[str, Any]], news: Sequence[str]) -> Mapping[str, Stay]:
+    """What is no checkpoint by the plan and has become one, or part of one, or holds one."""
+    found: dict[str, Stay] = {}
+    for item in items if news else ():
+        own = str(item["location"]).rstrip("/")
+        if _kind(item) == "checkpoint":
+            continue
+        for location in news:
+            if location == own or location.startswith(own + "/") or own.startswith(location + "/"):
+                found[str(item["id"])] = Stay(
+                    reason=f"since the plan: a checkpoint is registered at {location}"
+                )
+    return found
 
 
 def _stay(item: Mapping[str, Any], fresh: Mapping[str, Any] | None) -> Stay | None:

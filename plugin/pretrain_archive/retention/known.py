@@ -21,6 +21,7 @@ class Known:
     facts: Mapping[str, CheckpointRegistered]
     stones: Collection[str]
     gone: Mapping[str, frozenset[str]]
+    recorded: Mapping[str, str]
 
     @classmethod
     def of(cls, ledger: Ledger, batch: Sequence[ItemOf]) -> Known:
@@ -28,6 +29,7 @@ class Known:
         wanted = {str(item["id"]) for item in batch}
         streams = {str(item.get("run") or NO_RUN) for item in batch}
         facts, stones, gone = {}, set[str](), dict[str, frozenset[str]]()
+        recorded: dict[str, str] = {}
         for record in ledger.records(streams=streams, kinds=["checkpoint.registered", TOMBSTONE]):
             if record.kind == TOMBSTONE:
                 ref, parts = str(record.payload["ref"]), frozenset(record.payload.get("parts") or ())
@@ -36,7 +38,8 @@ class Known:
                     gone[ref] = gone.get(ref, frozenset()) | parts
             elif (ref := f"checkpoint:{record.payload['checkpoint_id']}") in wanted:
                 facts[ref] = read_payload(record, CheckpointRegistered)
-        return cls(facts=facts, stones=stones, gone=gone)
+                recorded[ref] = record.recorded_at
+        return cls(facts=facts, stones=stones, gone=gone, recorded=recorded)
 
     def target(self, item: ItemOf) -> Target | None:
         """What is to go of a checkpoint, or None if the ledger does not know it."""
@@ -44,7 +47,9 @@ class Known:
         if fact is None:
             return None
         parts = tuple(item.get("parts") or ()) if item["action"] == "delete_parts" else ()
-        return target_for(fact, parts=parts, gone=self.gone.get(str(item["id"]), frozenset()) - set(parts))
+        ref = str(item["id"])
+        gone = self.gone.get(ref, frozenset()) - set(parts)
+        return target_for(fact, parts=parts, gone=gone, recorded_at=self.recorded[ref])
 
     def buried(self, target: Target) -> bool:
         """Whether the tombstone of exactly this stands."""

@@ -204,7 +204,7 @@ class StoreFiles:
         return sorted(
             key
             for key, entry in current.items()
-            if (key not in recorded or recorded[key].size != entry.size)
+            if (key not in recorded or not _is_recorded(recorded[key], entry))
             and not (entry.version and (key, entry.version) in ours)
             and not (key.endswith("/") and not entry.size)  # the marker of a folder
         )
@@ -260,6 +260,12 @@ class BucketFiles:
 def journal_key(ref: str) -> str:
     """The key of the journal of a removal."""
     return f"{JOURNALS}{hashlib.sha256(ref.encode()).hexdigest()}.json"
+
+
+def _is_recorded(file: FileDigest, entry: StoredVersion) -> bool:
+    """Whether a reader gets what was recorded, as far as a listing tells: the version if both are known, the size."""
+    other = file.version and entry.version and file.version != entry.version
+    return file.size == entry.size and not other
 
 
 def _listed(key: str) -> str:

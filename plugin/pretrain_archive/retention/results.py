@@ -23,6 +23,7 @@ class Result:
     bytes_released: int = 0
     artifact_class: str = ""
     versions: int = 0
+    project: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -54,14 +54,19 @@ def folder_strays(world: World, roots: Iterable[Path]) -> Iterator[Stray]:
     facts = world.liveness.facts
     owned = {subject.location for subject in facts.checkpoints.values()}
     homes = {path.parent for path in map(to_path, owned) if path is not None}
+    above = {folder for home in homes for folder in (home, *home.parents)}
     for root in sorted({path.resolve() for path in (*homes, *roots)}):
+        if any(to_location(folder) in owned for folder in (root, *root.parents)):
+            continue  # what lies in a recorded checkpoint is that checkpoint's
         try:
             entries = sorted(root.iterdir())
         except OSError:
             continue
         for path in entries:
             stepped = step_of(path.name) is not None or "checkpoint" in path.name.lower()
-            if stepped and not path.is_symlink() and path.is_dir() and to_location(path) not in owned:
+            if not stepped or path in above:  # what holds a recorded checkpoint is no stray
+                continue
+            if not path.is_symlink() and path.is_dir() and to_location(path) not in owned:
                 yield _folder(path)
 
 

@@ -6,7 +6,7 @@ that no version names. Whose project it is follows from recorded neighbours; whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CONTENT = ("blobs/", "manifests/")
 UNNAMED = "content:unnamed"
+OVER = frozenset({"closed", "failed"})
+"""States of a run that makes nothing any more."""
 
 
 class _Objects:
@@ -136,19 +138,30 @@ class Strays:
             digest, held, changed, mark = tree.digest, tree.held, tree.changed_at, tree.mark
         except OSError as error:
             gaps = (f"cannot be read: {error.strerror}",)
-        projects = self._neighbours(world, location)
+        runs = self._neighbours(world, location)
+        projects = {world.liveness.facts.run(uid).project for uid in runs}
         return Subject(
             ref=f"leftover:stray/{digest_of(location)[7:19]}@{mark}", kind="leftover", artifact_class=name,
             project=projects.pop() if len(projects) == 1 else self.owner, run_uid="", registered_at=changed,
-            size=held, location=location, digest=digest, gaps=gaps,
+            size=held, location=location, digest=digest, gaps=gaps, live=tuple(self._needs(world, location, runs)),
         )  # fmt: skip
 
     def _neighbours(self, world: World, location: str) -> set[str]:
-        """The projects of the recorded checkpoints beside it."""
+        """The runs of the recorded checkpoints beside it, and those in whose work folder it lies."""
         home = location.rpartition("/")[0]
+        runs = set(location.split("/")) & world.runs.keys()
+        checkpoints = world.liveness.facts.checkpoints.values()
+        return runs | {s.run_uid for s in checkpoints if s.location.rpartition("/")[0] == home}
+
+    def _needs(self, world: World, location: str, runs: Collection[str]) -> Iterator[Kept]:
+        """A run that may be writing it or may register it yet, and whoever names it though no record registers it."""
         facts = world.liveness.facts
-        runs = {s.run_uid for s in facts.checkpoints.values() if s.location.rpartition("/")[0] == home}
-        return {facts.run(uid).project for uid in runs}
+        for uid in sorted(runs):
+            run = facts.run(uid)
+            if run.state not in OVER or run.jobs or run.attempts:
+                yield Kept(reason=f"run {uid} is {run.state} and may still need it", by=f"run:{uid}")
+        for user in sorted(set(facts.named_at(location))):
+            yield Kept(reason=f"used by {user}", by=user)
 
     def _plans(self, world: World) -> Iterator[Subject]:
         for left in left_over(self.store):
@@ -169,7 +182,7 @@ class Strays:
             return  # a broken version is the comparison's finding; until then nothing can be called unnamed
         if not found:
             return
-        busy = [uid for uid, run in world.runs.items() if run.state not in {"closed", "failed"}]
+        busy = [uid for uid, run in world.runs.items() if run.state not in OVER]
         live = (
             [Kept(reason=f"run {busy[0]} is open and may be making a snapshot", by=f"run:{busy[0]}")]
             if busy

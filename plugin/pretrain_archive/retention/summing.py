@@ -39,7 +39,7 @@ def sum_up(
         versions_removed=sum(result.versions for result in applied.results),
         released_by_class=dict(released),
         not_deleted=[
-            NotDeleted(ref=result.id, outcome=result.outcome, reason=result.reason)
+            NotDeleted(ref=result.id, outcome=result.outcome, reason=result.reason, project=result.project)
             for result in open_ones[:MOST_NAMED]
         ],
         complete=applied.complete,

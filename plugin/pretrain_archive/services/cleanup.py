@@ -15,6 +15,7 @@ from pretrain_archive.retention.approval import going_count, projects_of
 from pretrain_archive.retention.deletion import Applied, Finder
 from pretrain_archive.retention.files import ArtifactFiles
 from pretrain_archive.retention.ownerless import ownerless_of, words
+from pretrain_archive.retention.results import OPEN, Result
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.cleanup_form import approval_form
 from pretrain_archive.storage.port import ObjectStore
@@ -26,6 +27,7 @@ __all__ = [
     "approvers",
     "carry_out",
     "going_count",
+    "left_of",
     "let_expire",
     "make_plan",
     "plan_of",
@@ -54,7 +56,9 @@ def make_plan(ledger: Ledger, caller: Caller, room: Room) -> RetentionPlanned:
     )  # fmt: skip
     going = going_count(made)
     kept = (made.item_count if made.item_count is not None else len(made.items)) - going
-    caller.say(f"plan {made.plan_digest}: {going} to delete, {kept} kept")
+    caller.say(
+        f"plan {made.plan_digest}: {going} to delete, {kept} kept / 计划：删除 {going} 项，保留 {kept} 项"
+    )
     for report in ownerless_of(made, room.policies):
         caller.say(" / ".join(words(report)))
     return made
@@ -139,6 +143,12 @@ def let_expire(ledger: Ledger, caller: Caller, planned: RetentionPlanned, hours:
     return kept
 
 
+def left_of(applied: Applied) -> list[Result]:
+    """What is left to do after a pass, what is half gone first."""
+    found = [result for result in applied.results if result.outcome in OPEN]
+    return sorted(found, key=lambda result: result.outcome != "partly_deleted")
+
+
 def carry_out(ledger: Ledger, caller: Caller, room: Room, plan_digest: str) -> Applied:
     """Delete what the approved plan says, as far as it still holds; prove absence and write tombstones."""
     planned = plan_of(ledger, plan_digest)
@@ -147,5 +157,5 @@ def carry_out(ledger: Ledger, caller: Caller, room: Room, plan_digest: str) -> A
         actor=caller.actor, origin=caller.origin, places=room.places, store=room.store, finders=room.finders,
     )  # fmt: skip
     ledger.seal()
-    caller.say(f"{done.bytes_released:,} bytes released")
+    caller.say(f"{done.bytes_released:,} bytes released / 释放 {done.bytes_released:,} 字节")
     return done

@@ -12,8 +12,11 @@ from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.retention import service
 from pretrain_archive.retention.approval import going_count
 from pretrain_archive.retention.ownerless import ownerless_of, words
+from pretrain_archive.retention.results import OPEN
 from pretrain_archive.services.cleanup import plan_of
+from pretrain_archive.services.cleanup_form import REASONS
 
+MOST_SAID = 20
 OUTCOMES: Mapping[str, tuple[str, str]] = {
     "deleted": ("deleted", "已删除"),
     "already_missing": ("already missing", "原本已缺失"),
@@ -27,12 +30,16 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class CleanupReport:
-    """A plan, who allowed it, and its newest pass; ``passed`` None: nothing was deleted."""
+    """A plan, who allowed it, and its newest pass; ``passed`` None: nothing was deleted.
+
+    ``only_warn``: what is left is of projects whose policies let the task go on.
+    """
 
     planned: RetentionPlanned
     approved_by: str | None
     passed: RetentionApplied | None
     lines: tuple[str, ...]
+    only_warn: bool = False
 
     @property
     def complete(self) -> bool:
@@ -65,8 +72,22 @@ def report(ledger: Ledger, policies: Mapping[str, LoadedPolicy], plan_digest: st
     passed = passes[-1] if passes else None
     who = approval.approved_by if approval else None
     return CleanupReport(
-        planned=planned, approved_by=who, passed=passed, lines=tuple(_lines(planned, policies, passed, who))
-    )
+        planned=planned, approved_by=who, passed=passed, lines=tuple(_lines(planned, policies, passed, who)),
+        only_warn=passed is not None and only_warn(policies, passed),
+    )  # fmt: skip
+
+
+def only_warn(policies: Mapping[str, LoadedPolicy], passed: RetentionApplied) -> bool:
+    """Whether every project of which something is left says ``when_incomplete = "warn"``; unknown ones do not."""
+    left = sum(count for outcome, count in passed.outcomes.items() if outcome in OPEN)
+    if passed.complete or left > len(passed.not_deleted):
+        return False
+    for entry in passed.not_deleted:
+        loaded = policies.get(entry.project)
+        retention = loaded.policy.retention if loaded else None
+        if retention is None or retention.when_incomplete != "warn":
+            return False
+    return True
 
 
 def _lines(
@@ -88,10 +109,15 @@ def _lines(
             f"done: {english or 'nothing'}; {passed.bytes_released:,} bytes released / "
             f"完成：{chinese or '无'}；释放 {passed.bytes_released:,} 字节"
         )
-        found += [f"- {entry.ref}: {entry.outcome}: {entry.reason}" for entry in passed.not_deleted[:20]]
+        found += [
+            f"- {entry.ref}: {' / '.join(OUTCOMES.get(entry.outcome, (entry.outcome,)))}: {entry.reason}"
+            for entry in passed.not_deleted[:MOST_SAID]
+        ]
     for name, said in (planned.summary or {}).get("projects", {}).items():
-        kept = ", ".join(f"{n} {code}" for code, n in said["reasons"].get("keep", {}).items())
-        found.append(f"{name}: kept / 保留: {kept or '0'}")
+        kept = said["reasons"].get("keep", {})
+        english = ", ".join(f"{n} {REASONS.get(code, (code, code))[0]}" for code, n in kept.items())
+        chinese = "、".join(f"{n} {REASONS.get(code, (code, code))[1]}" for code, n in kept.items())
+        found.append(f"{name}: kept: {english or '0'} / 保留：{chinese or '0'}")
         found += [f"- blocked / 受阻: {entry['id']}: {entry['reason']}" for entry in said["blocked"]]
     found += [" / ".join(words(entry)) for entry in ownerless_of(planned, policies)]
     return found

@@ -175,7 +175,7 @@ def test_what_cannot_be_deleted_is_named(closed):
     oldest = min(path for path in closed.folder.iterdir() if path.is_dir())
     (oldest / "model.safetensors").write_bytes(b"other bytes")
 
-    with pytest.raises(AirflowException, match="not everything could be deleted: checkpoint:ckpt_") as raised:
+    with pytest.raises(AirflowException, match=r"be deleted \(not complete\): checkpoint:ckpt_") as raised:
         apply(digest)
 
     assert type(raised.value) is AirflowException
@@ -207,5 +207,27 @@ def test_the_report_tells_what_was_done_beside_what_was_planned(closed):
 
     assert {
         "plan_digest": digest, "planned": 2, "bytes_planned": planned.total_bytes, "approved_by": "bob",
-        "outcomes": {"deleted": 2}, "bytes_released": planned.total_bytes, "complete": True,
+        "outcomes": {"deleted": 2}, "bytes_released": planned.total_bytes, "complete": True, "differences": {},
     } == report(digest)  # fmt: skip
+
+
+@pytest.mark.case("R05")
+@pytest.mark.requirement("R116")
+def test_by_policy_the_task_only_warns_of_what_is_left_and_the_report_tells_it(closed, tmp_path, capsys):
+    """With ``when_incomplete = "warn"`` the run goes on; what differs is told in both languages with what to do."""
+    rules = tmp_path / "policies" / "demo.toml"
+    text = rules.read_text()
+    rules.write_text(text.replace("[retention]", '[retention]\nwhen_incomplete = "warn"'))
+    digest = plan()["plan_digest"]
+    approval(digest).execute(context("approve", user=None))
+    oldest = min(path for path in closed.folder.iterdir() if path.is_dir())
+    (oldest / "model.safetensors").write_bytes(b"other bytes")
+
+    done = apply(digest)
+    told = report(digest)
+
+    assert ("not complete", {"kept_for_later": 1, "deleted": 1}) == (done["state"], done["outcomes"])
+    assert (False, {"changed": 1}) == (told["complete"], told["differences"])
+    words = capsys.readouterr().out
+    for expected in ("changed / 内容已变", "verify it / 核验", "kept for later / 留待以后", "1 项差异"):
+        assert expected in words

@@ -93,6 +93,7 @@ class NotDeleted(Payload):
     ref: str
     outcome: str
     reason: str
+    project: str = ""
 
 
 class RetentionApplied(Payload):
