@@ -7,12 +7,11 @@ for them and the output has none, the ledger's own evaluations serve.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pretrain_archive.artifacts.metric_files import strict
-from pretrain_archive.artifacts.reading import Reading, same_unit
+from pretrain_archive.artifacts.reading import Reading, same_unit, share_and_percent
 from pretrain_archive.domain.evaluations import decides
 from pretrain_archive.domain.kinds import (
     Baseline,
@@ -28,11 +27,6 @@ from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.ledger.port import Ledger
 
-SHARE_NAMES = re.compile(
-    r"(^|[._/ -])(acc|accuracy|f1|recall|precision|exact_match|em|pass|auc|win)([._,@ -]|$)"
-)
-"""Names of metrics that are shares of something: 93 beside 0.9 is a percentage beside a share."""
-
 LOOKED_AT = 200
 """Evaluations of other runs that are looked at, newest first, for one on another data version."""
 
@@ -44,6 +38,21 @@ class Known:
     releases: Mapping[str, tuple[str, ReleaseMade]] = field(default_factory=dict)
     reports: Sequence[tuple[str, str, EvaluationReported]] = ()
     """(run, record, report)"""
+    ledger: Ledger | None = None
+
+    @property
+    def deciding(self) -> list[tuple[str, str, EvaluationReported]]:
+        """The reports that were measured here; what was filed from elsewhere supports no claim."""
+        return [entry for entry in self.reports if decides(entry[2])]
+
+    def snapshot_of(self, entry: tuple[str, str, EvaluationReported]) -> str | None:
+        """The data snapshot that a report's checkpoint was made from, None if that is not recorded."""
+        if self.ledger is None:
+            return None
+        run_uid, _, report = entry
+        records = self.ledger.records(streams=[run_uid], kinds=["checkpoint.registered"])
+        made = (read_payload(record, CheckpointRegistered) for record in records)
+        return next((c.snapshot for c in made if c.checkpoint_id == report.checkpoint_id), None)
 
     @classmethod
     def of(cls, ledger: Ledger, run_uid: str) -> Known:
@@ -58,16 +67,18 @@ class Known:
                 releases[release.checkpoint_digest] = (record.record_id, release)
             else:
                 reports.append((record.stream, record.record_id, read_payload(record, EvaluationReported)))
-        return cls(releases=releases, reports=tuple(reports))
+        return cls(releases=releases, reports=tuple(reports), ledger=ledger)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is evaluated: its checkpoint, and the run's name for releases."""
+    """What is evaluated: its checkpoint, the run's name for releases, and what else the run trained."""
 
     checkpoint: CheckpointRegistered
     project: str = ""
     release_name: str = ""
+    trained: Mapping[str, int] = field(default_factory=dict)
+    """The run's own checkpoints beyond step 0: digest → step."""
 
 
 def judged(reading: Reading, subject: Subject, known: Known | None) -> tuple[tuple[Baseline, ...], list[str]]:
@@ -101,17 +112,32 @@ def _fault(
     own = {checkpoint.digest, *(f"sha256:{file.sha256}" for file in checkpoint.files if file.size)}
     if baseline.subject_digest in own:
         return "is the candidate itself", SAME, None
+    if baseline.kind == "untrained model" and baseline.subject_digest in subject.trained:
+        step = subject.trained[baseline.subject_digest]
+        return f"is called untrained and is the checkpoint of step {step} of this run", "contradictory", None
     if otherwise := _measured_otherwise(baseline, reading):
         return *otherwise, None
+    return _unsupported(baseline, checkpoint, known)
+
+
+def _unsupported(
+    baseline: Baseline, checkpoint: CheckpointRegistered, known: Known | None
+) -> tuple[str, str, str | None]:
+    """Why the ledger does not bear out what a baseline is called, or the record that does."""
     if known is None or baseline.kind not in {"previous version", "other data version"}:
         return "", "", None
     if baseline.kind == "previous version":
         release = known.releases.get(baseline.subject_digest)
         unknown = "no release of another run has this digest"
         return ("", "", release[0]) if release else (unknown, "baseline_unknown", None)
-    found = [entry for entry in known.reports if entry[2].checkpoint_digest == baseline.subject_digest]
+    found = [
+        entry for entry in known.deciding
+        if entry[2].checkpoint_digest == baseline.subject_digest
+        and known.snapshot_of(entry) not in {None, checkpoint.snapshot}
+    ]  # fmt: skip
     if not found:
-        return "no other run's measured checkpoint has this digest", "baseline_unknown", None
+        unknown = "no measured checkpoint of another run that was made from other data has this digest"
+        return unknown, "baseline_unknown", None
     return "", "", found[-1][1]
 
 
@@ -136,7 +162,7 @@ def from_ledger(
         if source is None:
             none.append(f"{kind}: the ledger has none to compare with")
             continue
-        baseline, fault = _as_baseline(kind, source, reading)
+        baseline, fault = _as_baseline(kind, source, reading, subject)
         added.append(baseline)
         flags.extend(fault)
     return added, flags, none
@@ -144,11 +170,10 @@ def from_ledger(
 
 def _measured_otherwise(baseline: Baseline, reading: Reading) -> tuple[str, str] | None:
     """Why a baseline's numbers are of another kind than the candidate's, with the flag's code; None if they are not."""
-    ours = {metric.name: metric for metric in reading.metrics}
-    for theirs in baseline.metrics:
-        own = ours.get(theirs.name)
-        if own is None:
-            continue
+    pairs = [(own, theirs) for theirs in baseline.metrics if (own := _counterpart(theirs, reading.metrics))]
+    if not any(own.value is not None and theirs.value is not None for own, theirs in pairs):
+        return "has no number that the candidate has too", "no_baseline"
+    for own, theirs in pairs:
         if not same_unit(own.unit, theirs.unit) or own.direction != theirs.direction:
             text = f"{own.name} is in {own.unit!r} here and in {theirs.unit!r} there, or points the other way"
             return text, "contradictory"
@@ -165,12 +190,18 @@ def _measured_otherwise(baseline: Baseline, reading: Reading) -> tuple[str, str]
     return None
 
 
+def _counterpart(theirs: MetricResult, ours: Sequence[MetricResult]) -> MetricResult | None:
+    """The candidate's metric of the same name, else the only one of the same definition."""
+    exact = next((metric for metric in ours if metric.name == theirs.name), None)
+    alike = [metric for metric in ours if theirs.defined_by and metric.defined_by == theirs.defined_by]
+    return exact or (alike[0] if len(alike) == 1 else None)
+
+
 def _share_and_percent(left: MetricResult, right: MetricResult) -> bool:
     """Whether two values without a unit are of sizes that a share and a percentage have."""
     if left.unit or right.unit or left.value is None or right.value is None:
         return False
-    low, high = sorted((left.value, right.value))
-    return bool(SHARE_NAMES.search(left.name)) and 0 < low <= 1 < high <= 100
+    return share_and_percent(left.name, left.value, right.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +216,7 @@ def _previous(ledger: Ledger, known: Known, subject: Subject) -> _Source | None:
     for record_id, release in reversed(list(known.releases.values())):
         if not subject.release_name or release.name != subject.release_name:
             continue
-        found = [e for e in known.reports if e[2].checkpoint_digest == release.checkpoint_digest]
+        found = [e for e in known.deciding if e[2].checkpoint_digest == release.checkpoint_digest]
         for run_uid, report_id, report in reversed(found):
             if report.evaluation_id in _chosen(ledger, run_uid, release.candidate_id):
                 return _Source(name=f"{release.name} {release.version}", record_id=report_id, report=report)
@@ -225,15 +256,24 @@ def _other_data(ledger: Ledger, known: Known, reading: Reading, subject: Subject
     return None
 
 
-def _as_baseline(kind: str, source: _Source, reading: Reading) -> tuple[Baseline, list[str]]:
+def _as_baseline(
+    kind: str, source: _Source, reading: Reading, subject: Subject
+) -> tuple[Baseline, list[str]]:
     """A recorded evaluation as a baseline; not counted where it was measured otherwise."""
     report = source.report
     same = (report.definition_digest, report.data_set_digest) == (
         digest_of(strict(reading.definition)), reading.data_set_digest,
     )  # fmt: skip
-    reason = "" if same else "was measured by another definition or on other data"
     baseline = Baseline(
         name=source.name, kind=kind, subject_digest=report.checkpoint_digest, metrics=report.metrics,
-        counted=same, reason=reason, record_id=source.record_id,
+        record_id=source.record_id,
     )  # fmt: skip
-    return baseline, [] if same else [f"definition_differs: baseline {source.name} {reason}"]
+    if same:  # known to the ledger already: what is left is whether it can be compared
+        reason, code, _ = _fault(baseline, reading, subject, None)
+    else:
+        reason, code = "was measured by another definition or on other data", "definition_differs"
+    if not reason:
+        return baseline, []
+    return baseline.model_copy(update={"counted": False, "reason": reason}), [
+        f"{code}: baseline {source.name} {reason}"
+    ]

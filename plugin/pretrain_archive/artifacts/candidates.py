@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pretrain_archive.artifacts.candidate_account import candidate_account
 from pretrain_archive.artifacts.parts import whole_stones
 from pretrain_archive.artifacts.registration import current
+from pretrain_archive.artifacts.rules import measured
 from pretrain_archive.domain.candidates import named_candidates
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.evaluations import deciding
@@ -129,8 +130,7 @@ def _acceptance(view: RunView) -> tuple[str, bool]:
 
 
 def _value(evaluation: EvaluationReported, metric: str) -> float | None:
-    found = [entry.value for entry in evaluation.metrics if entry.name == metric]
-    return found[0] if len(found) == 1 else None
+    return measured(evaluation.metrics, metric)[0]
 
 
 def _order(entry: _Entry, *, lower: bool) -> tuple[float, int, int]:

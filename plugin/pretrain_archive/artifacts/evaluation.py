@@ -25,7 +25,8 @@ from pretrain_archive.artifacts.evaluation_report import (
 from pretrain_archive.artifacts.metric_files import strict
 from pretrain_archive.artifacts.metrics import Reading, Supplement, supplemented
 from pretrain_archive.artifacts.outputs import Output, read_files
-from pretrain_archive.artifacts.rules import Rule, wanted_directions
+from pretrain_archive.artifacts.reading import MOST_METRICS
+from pretrain_archive.artifacts.rules import Rule, contradicted, wanted_directions
 from pretrain_archive.artifacts.verification import verify_checkpoint
 from pretrain_archive.domain.definitions import compare_definitions, named_differences
 from pretrain_archive.domain.errors import CheckpointError, InputError
@@ -73,13 +74,17 @@ def record_evaluation(
     _require_recordable(read, output.name)
     extra = _with_declared(extra or Supplement(), read.reading, setting)
     reading = supplemented(read.reading, extra, directions=wanted, suites=setting.suites)
+    _require_few(reading, output.name)
     require_present(checkpoint)
-    view = RunView.of(run_uid, ledger.records(streams=[run_uid], kinds=[KIND, "run.opened"]))
+    view = RunView.of(
+        run_uid, ledger.records(streams=[run_uid], kinds=[KIND, "run.opened", "checkpoint.registered"])
+    )
     opened = view.opened
     subject = Subject(
         checkpoint=checkpoint,
         project=opened.project if opened else "",
         release_name=str(opened.conf.get("release_name") or "") if opened else "",
+        trained={c.digest: c.step for _, c in view.all(CheckpointRegistered) if c.step},
     )
     reading, flags, none = _compared(ledger, run_uid, reading, subject, setting)
     earlier = [fact for _, fact in view.all(EvaluationReported)]
@@ -127,13 +132,7 @@ def flags_of(  # noqa: PLR0917 - each is a part of what is judged
     flags = [] if reading.counted else ["no_baseline: no effect can be claimed"]
     if setting.imported:
         flags.append("imported: measured elsewhere, by a program that is unrecorded")
-    wanted = wanted_directions(rules)
-    flags += [
-        f"contradictory: {metric.name} is reported as {metric.direction} is better, the rule says "
-        f"{wanted[metric.name]}"
-        for metric in reading.metrics
-        if metric.name in wanted and metric.direction != wanted[metric.name]
-    ]
+    flags += contradicted(rules, reading.metrics)
     flags += _other_subject(reading, checkpoint)
     flags += suite_flags(reading, setting.suites)
     digest = digest_of(strict(reading.definition))
@@ -218,6 +217,15 @@ def _edges(payload: EvaluationReported, run_uid: str) -> tuple[Edge, ...]:
         Edge(subject=this, relation=Relation.USED, object=Ref(type="checkpoint", id=payload.checkpoint_id)),
         Edge(subject=this, relation=Relation.WAS_GENERATED_BY, object=Ref(type="run", id=run_uid)),
     )
+
+
+def _require_few(reading: Reading, where: str) -> None:
+    count = len(reading.metrics) + sum(len(baseline.metrics) for baseline in reading.baselines)
+    if count > MOST_METRICS:
+        raise InputError(
+            "evaluation output", where, f"{count} numbers, an evaluation has at most {MOST_METRICS}",
+            hint="Let the program write what decides and explains, or split it into several programs.",
+        )  # fmt: skip
 
 
 def _require_recordable(read: Output, where: str) -> None:

@@ -116,8 +116,8 @@ def _task(
     seen: dict[str, Any] = {}
     for key, value in values.items():
         metric, _, filter_name = key.partition(",")
-        if key in BESIDE or metric.endswith(STDERR):
-            continue
+        if key in BESIDE or metric.endswith(STDERR) or not key.strip():
+            continue  # a group without an aggregate of its own has a blank for key and value
         name = f"{task}.{metric.strip()}" + (
             f",{filter_name}" if filter_name.strip() not in {"", "none"} else ""
         )

@@ -18,6 +18,10 @@ from pretrain_archive.domain.errors import InputError
 from pretrain_archive.storage.regular import open_regular
 
 MAX_BYTES = 64 * 1024 * 1024
+MAX_LINES = 1_000_000
+MAX_PARTS = 4_000_000
+"""Objects, lists, texts and numbers of a file, at most: each takes far more memory than its few bytes on disk."""
+
 MAX_DEPTH = 32
 """Levels of nesting that a result file may have; the deepest known format needs seven."""
 
@@ -67,6 +71,10 @@ def parse(raw: bytes, *, where: str) -> Parsed:
     """Read JSON, or JSON Lines; :class:`InputError` names ``where`` and the fault."""
     if len(raw) > MAX_BYTES:
         raise InputError(where, f"{len(raw)} bytes or more", f"a metric file has at most {MAX_BYTES} bytes")
+    parts, lines = sum(map(raw.count, (b"{", b"[", b",", b":"))), raw.count(b"\n") + 1
+    if parts > MAX_PARTS or lines > MAX_LINES:
+        limit = f"a metric file has at most {MAX_PARTS} values on {MAX_LINES} lines"
+        raise InputError(where, f"about {parts} values on {lines} lines", limit)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -77,16 +85,16 @@ def parse(raw: bytes, *, where: str) -> Parsed:
         return Parsed(documents=(_load(text, where),), lines=(1,))
     except (ValueError, RecursionError) as error:
         # Only a line feed ends a line: a text may hold other separators.
-        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        if len(lines) < 2:
+        rows = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        if len(rows) < 2:
             raise InputError(where, text[:80], f"not valid JSON: {error}") from error
     documents = []
-    for number, line in lines:
+    for number, line in rows:
         try:
             documents.append(_load(line, f"{where} line {number}"))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{where} line {number}", line[:80], f"not valid JSON: {error}") from error
-    return Parsed(documents=tuple(documents), lines=tuple(number for number, _ in lines))
+    return Parsed(documents=tuple(documents), lines=tuple(number for number, _ in rows))
 
 
 def read(path: Path, *, name: str = "") -> tuple[bytes, Parsed]:

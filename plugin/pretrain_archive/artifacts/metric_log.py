@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pretrain_archive.artifacts.metric_files import Parsed, RepeatedMetricError, finite
-from pretrain_archive.artifacts.reading import Flags, Reading, metric_of
+from pretrain_archive.artifacts.reading import MOST_METRICS, Flags, Reading, metric_of
 from pretrain_archive.domain.errors import InputError
 
 BESIDE = frozenset({"step", "attempt", "tokens", "time", "timestamp"})
+MOST_ATTEMPTS = 1000
+"""A log that goes back more often is none of a training."""
+
 LISTED = 20
 """Lines that are named one by one; the rest are counted."""
 
@@ -40,39 +43,47 @@ class MetricLog:
     assumed: list[tuple[int, int]] = field(default_factory=list)
     """(line, attempt) where an attempt was taken to begin because steps ran backwards and no line names one."""
 
+    first: dict[int, int] = field(default_factory=dict)
+    """The lowest step of each attempt, whatever was told there: from it on the attempt counts, for every metric."""
+
     def effective(self, name: str) -> list[Point]:
-        """The curve that counts: of each attempt the steps before the next attempt's first one."""
-        kept: list[Point] = []
-        for attempt in sorted({point.attempt for point in self.points.get(name, ())}):
-            own = sorted((p for p in self.points[name] if p.attempt == attempt), key=lambda p: p.step)
-            kept = [point for point in kept if point.step < own[0].step] + own
-        return kept
+        """The curve that counts: of each attempt the steps before any later attempt's first one."""
+        return self._walked(name)[0]
 
     def taken_over(self, name: str) -> list[dict[str, int]]:
         """Where an attempt took over, and how many earlier points it set aside."""
-        found = []
+        return self._walked(name)[1]
+
+    def _walked(self, name: str) -> tuple[list[Point], list[dict[str, int]]]:
+        """The curve, attempt by attempt, and the takeovers that touched it."""
+        own: dict[int, list[Point]] = {}
+        for point in self.points.get(name, ()):
+            own.setdefault(point.attempt, []).append(point)
         kept: list[Point] = []
-        for attempt in sorted({point.attempt for point in self.points.get(name, ())}):
-            own = sorted((p for p in self.points[name] if p.attempt == attempt), key=lambda p: p.step)
-            aside = sum(1 for point in kept if point.step >= own[0].step)
-            if kept:
-                found.append({"attempt": attempt, "from_step": own[0].step, "set_aside": aside})
-            kept = [point for point in kept if point.step < own[0].step] + own
-        return found
+        found = []
+        for attempt, first in sorted(self.first.items()):
+            before = len(kept)
+            while kept and kept[-1].step >= first:  # the curve so far rises: what is set aside is its end
+                kept.pop()
+            aside = before - len(kept)
+            if before and (aside or attempt in own):
+                found.append({"attempt": attempt, "from_step": first, "set_aside": aside})
+            kept += sorted(own.get(attempt, ()), key=lambda point: point.step)
+        return kept, found
 
     def to_json(self) -> dict[str, Any]:
         """Curve by curve: points by attempt, the effective curve and its end, bad lines."""
         curves = {}
         for name, points in self.points.items():
-            kept = self.effective(name)
+            kept, taken_over = self._walked(name)
             curves[name] = {
                 "points": len(points),
                 "attempts": sorted({point.attempt for point in points}),
-                "taken_over": self.taken_over(name),
+                "taken_over": taken_over,
                 "effective": [
                     [p.step, p.attempt, p.value if p.value is not None else p.not_finite] for p in kept
                 ],
-                "final_step": kept[-1].step,
+                "final_step": kept[-1].step if kept else None,
             }
         return {
             "curves": curves,
@@ -108,6 +119,9 @@ def of_parsed(parsed: Parsed, *, where: str) -> MetricLog:
             attempt += 1
             log.assumed.append((line, attempt))
         last = step
+        log.first[attempt] = min(step, log.first.get(attempt, step))
+        if len(log.first) > MOST_ATTEMPTS:
+            raise InputError(f"{where} line {line}", attempt, f"a log has at most {MOST_ATTEMPTS} attempts")
         _take(log, document, (line, step, attempt), seen, where)
     return log
 
@@ -149,6 +163,8 @@ def _take(
                 f"{where} line {line}", f"{name} of attempt {attempt} at step {step}", seen[key], value
             )
         seen[key] = value
+        if name not in log.points and len(log.points) >= MOST_METRICS:
+            raise InputError(f"{where} line {line}", name, f"a log has at most {MOST_METRICS} metrics")
         log.points.setdefault(name, []).append(
             Point(step=step, value=number, not_finite=not_finite, attempt=attempt, line=line)
         )
@@ -161,7 +177,11 @@ def reading(log: MetricLog, flags: Flags, where: str) -> Reading:
         flags.append(f"bad_step: {len(log.bad) - LISTED} more lines")
     metrics = []
     for name in log.points:
-        end = log.effective(name)[-1]
+        kept = log.effective(name)
+        if not kept:
+            flags.append(f"no_value: no point of {name} counts, a later attempt went back beyond all of them")
+            continue
+        end = kept[-1]
         value = end.value if end.value is not None else float(end.not_finite)
         metrics.append(metric_of({"value": value}, name, flags, where))
     return Reading(metrics=tuple(metrics), log=log.to_json(), flags=tuple(flags))

@@ -125,10 +125,14 @@ def _digest(path: Path, name: str) -> dict[str, Any]:
 
 
 def named_run(reading: Reading, name: str) -> Reading:
-    """``reading`` with each metric named after its file (``run/metric``)."""
+    """``reading`` with each metric, also those of baselines, named after its file (``run/metric``)."""
     run = Path(name).stem
-    metrics = [metric.model_copy(update={"name": f"{run}/{metric.name}"}) for metric in reading.metrics]
-    return reading.with_(metrics=tuple(metrics))
+
+    def of_run(metrics: Iterable[MetricResult]) -> list[MetricResult]:
+        return [metric.model_copy(update={"name": f"{run}/{metric.name}"}) for metric in metrics]
+
+    baselines = [one.model_copy(update={"metrics": of_run(one.metrics)}) for one in reading.baselines]
+    return reading.with_(metrics=tuple(of_run(reading.metrics)), baselines=tuple(baselines))
 
 
 def merged(readings: Sequence[tuple[str, Reading]]) -> Reading:
@@ -150,8 +154,18 @@ def merged(readings: Sequence[tuple[str, Reading]]) -> Reading:
         subject={key: value for _, reading in readings for key, value in reading.subject.items()},
         limits=tuple(dict.fromkeys(limit for _, reading in readings for limit in reading.limits)),
         log={name: reading.log for name, reading in readings if reading.log} or None,
-        flags=tuple(dict.fromkeys(flag for _, reading in readings for flag in reading.flags)),
+        flags=tuple(dict.fromkeys([*(f for _, r in readings for f in r.flags), *_two_subjects(readings)])),
     )
+
+
+def _two_subjects(readings: Sequence[tuple[str, Reading]]) -> Iterable[str]:
+    """A flag where two files name two checkpoints: one of them is a result left over from before."""
+    said: dict[str, tuple[str, Any]] = {}
+    for name, reading in readings:
+        for key, value in reading.subject.items():
+            file, before = said.setdefault(key, (name, value))
+            if before != value:
+                yield f"contradictory: {file} is of {key} {str(before)[:80]}, {name} of {str(value)[:80]}"
 
 
 def _one(values: Iterable[Any], otherwise: Any) -> Any:
@@ -173,14 +187,21 @@ def _single_metrics(readings: Sequence[tuple[str, Reading]]) -> list[MetricResul
 
 
 def _single_baselines(readings: Sequence[tuple[str, Reading]]) -> list[Baseline]:
+    """Baselines by name; files may each tell some of one's metrics."""
     seen: dict[str, tuple[str, Baseline]] = {}
     for name, reading in readings:
         for baseline in reading.baselines:
             file, before = seen.setdefault(baseline.name, (name, baseline))
-            if before != baseline:
+            told = {metric.name: metric for metric in before.metrics}
+            same = {"metrics": []}
+            if before.model_copy(update=same) != baseline.model_copy(update=same) or any(
+                told.get(metric.name, metric) != metric for metric in baseline.metrics
+            ):
                 raise metric_files.RepeatedMetricError(
                     f"{file} and {name}", f"baseline {baseline.name}", "one", "another"
                 )
+            told |= {metric.name: metric for metric in baseline.metrics}
+            seen[baseline.name] = (file, before.model_copy(update={"metrics": [*told.values()]}))
     return [baseline for _, baseline in seen.values()]
 
 

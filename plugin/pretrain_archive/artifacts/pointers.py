@@ -93,7 +93,7 @@ def attempt_of(name: str) -> int | None:
 
 def list_checkpoints(root: Path | str | Root) -> list[StepFolder]:
     """The step folders directly below ``root`` (a folder or an address), oldest step first, each inspected."""
-    return [_inspected(named.reader, named.step) for named in named_checkpoints(root)]
+    return [_inspected(named) for named in named_checkpoints(root)]
 
 
 def named_checkpoints(root: Path | str | Root) -> list[NamedFolder]:
@@ -107,22 +107,28 @@ def named_checkpoints(root: Path | str | Root) -> list[NamedFolder]:
     return sorted(found, key=lambda entry: (entry.step, entry.attempt or 0, entry.reader.name))
 
 
-def _inspected(reader: Reader, step: int | None) -> StepFolder:
-    seen = inspect(reader)
+def _inspected(named: NamedFolder) -> StepFolder:
+    seen = inspect(named.reader)
     problems = list(seen.problems)
-    stated = step if step is not None else seen.step
-    if stated is None:
+    if seen.step is not None and seen.step != named.step:
+        problems.append(f"the folder's name says step {named.step}, its state file {seen.step}")
+    return StepFolder(step=named.step, attempt=named.attempt, reader=named.reader, problems=tuple(problems))
+
+
+def _release(reader: Reader) -> StepFolder:
+    """A folder whose name states no step: only it itself can."""
+    seen = inspect(reader)
+    if seen.step is None:
         raise CheckpointError(
             f"{reader.name!r} states no step.", hint="Register that folder by its own name, with its step."
         )
-    if seen.step is not None and seen.step != stated:
-        problems.append(f"the folder's name says step {step}, its state file {seen.step}")
-    return StepFolder(step=stated, attempt=attempt_of(reader.name), reader=reader, problems=tuple(problems))
+    return StepFolder(step=seen.step, attempt=None, reader=reader, problems=seen.problems)
 
 
 def newest_complete(root: Path | str | Root) -> StepFolder | None:
     """The complete checkpoint with the highest step, or None."""
-    return next((entry for entry in reversed(list_checkpoints(root)) if entry.complete), None)
+    inspected = map(_inspected, reversed(named_checkpoints(root)))  # no further than the first that is
+    return next((entry for entry in inspected if entry.complete), None)
 
 
 def find_pointer(root: Path | str | Root) -> str | None:
@@ -148,25 +154,25 @@ def resolve_latest(root: Path | str | Root, pointer: str = "latest") -> StepFold
     place = open_root(root)
     if "/" in pointer or pointer in {"", ".", ".."}:
         raise CheckpointError(f"pointer {pointer!r} is not a name beside the checkpoints.")
-    listed = list_checkpoints(place)
+    named = named_checkpoints(place)
     try:
         wanted = _target(*place.pointer(pointer))
         if wanted == RELEASE and RELEASE in place.children():
-            chosen = [_inspected(place.child(RELEASE), None)]
+            chosen = [_release(place.child(RELEASE))]
         else:
-            chosen = [entry for entry in listed if wanted in (entry.name, entry.step)]
+            chosen = [_inspected(each) for each in named if wanted in (each.reader.name, each.step)]
     except CheckpointError as error:
         reason = error.message.rstrip(".")
-        raise _refusal(place, pointer, reason, listed, error.hint) from error
+        raise _refusal(place, pointer, reason, error.hint) from error
     if not chosen:
-        raise _refusal(place, pointer, f"names {wanted!r}, and there is no such checkpoint folder", listed)
+        raise _refusal(place, pointer, f"names {wanted!r}, and there is no such checkpoint folder")
     if len(chosen) > 1:
         names = ", ".join(entry.name for entry in chosen)
-        raise _refusal(place, pointer, f"names step {wanted}, and several folders state it: {names}", listed)
+        raise _refusal(place, pointer, f"names step {wanted}, and several folders state it: {names}")
     if not chosen[0].complete:
         problems = "; ".join(chosen[0].problems)
         reason = f"names step {chosen[0].step}, which is not complete ({problems})"
-        raise _refusal(place, pointer, reason, listed)
+        raise _refusal(place, pointer, reason)
     return chosen[0]
 
 
@@ -182,10 +188,8 @@ def _target(kind: str, raw: bytes) -> str | int:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else text
 
 
-def _refusal(
-    place: Root, pointer: str, reason: str, listed: list[StepFolder], more: str = ""
-) -> CheckpointError:
-    newest = next((entry for entry in reversed(listed) if entry.complete), None)
+def _refusal(place: Root, pointer: str, reason: str, more: str = "") -> CheckpointError:
+    newest = newest_complete(place)
     hint = (
         f"The newest complete checkpoint is step {newest.step} ({newest.name}); name it to use it."
         if newest

@@ -202,7 +202,7 @@ class BucketReader:
         """See :class:`Reader`. A key that no file system could hold is a fault."""
         files, faults = [], []
         start = len(self.prefix) + 1
-        with _translated(self.location):
+        with translated(self.location):
             for seen in self.bucket.list(self.prefix + b"/"):
                 raw = seen.key[start:]
                 if seen.key.endswith(b"/") and not seen.size:
@@ -221,7 +221,7 @@ class BucketReader:
 
     def read(self, file: FileEntry, start: int, size: int) -> bytes:
         """See :class:`Reader`."""
-        with _translated(file.path):
+        with translated(file.path):
             return self.bucket.read_range(
                 self._key(file),
                 start=start,
@@ -232,7 +232,7 @@ class BucketReader:
 
     def open(self, file: FileEntry) -> BinaryIO:
         """See :class:`Reader`."""
-        with _translated(file.path):
+        with translated(file.path):
             return self.bucket.open(self._key(file), version=file.version, etag=_etag(file))
 
     def same(self, file: FileEntry, stream: BinaryIO) -> bool:  # noqa: ARG002 - the port's form
@@ -247,7 +247,7 @@ class BucketReader:
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def translated(what: str) -> Iterator[None]:
     """What a source calls an error, in the words of a checkpoint or of a store.
 
     A bucket that does not answer says nothing about what lies in it: a later try may find it whole.

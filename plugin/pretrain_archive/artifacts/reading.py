@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -9,7 +10,6 @@ from typing import Any, Literal, get_args
 from pretrain_archive.artifacts.intervals import normal, wilson
 from pretrain_archive.artifacts.metric_files import NotFinite, Parsed, finite
 from pretrain_archive.artifacts.suites import Definitions
-from pretrain_archive.artifacts.suites import label as definition_label
 from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.kinds import Baseline, MetricResult
 
@@ -37,6 +37,7 @@ UNIT_SPELLINGS: Mapping[str, str] = {
     "bit/byte": "bits per byte",
     "nats/token": "nats per token",
     "ppl": "perplexity",
+    "%": "percent",
 }
 """Units that are written in several ways."""
 
@@ -45,6 +46,21 @@ def same_unit(left: str, right: str) -> bool:
     """Whether two units are one, however they are spelt."""
     first, second = (UNIT_SPELLINGS.get(unit.lower(), unit.lower()) for unit in (left, right))
     return first == second
+
+
+SHARE_NAMES = re.compile(
+    r"(^|[._/ -])(acc|accuracy|f1|recall|precision|exact_match|em|pass|auc|win)([._,@ -]|$)"
+)
+"""Names of metrics that are shares of something: 93 beside 0.9 is a percentage beside a share."""
+
+MOST_METRICS = 10_000
+"""Metrics of one evaluation: they stand in one record."""
+
+
+def share_and_percent(name: str, left: float, right: float) -> bool:
+    """Whether two numbers about the metric ``name`` are of sizes that a share and a percentage have."""
+    low, high = sorted((left, right))
+    return bool(SHARE_NAMES.search(name)) and 0 < low <= 1 < high <= 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -159,7 +175,7 @@ def metric_of(
         high=high,
         stderr=stderr,
         interval=source,
-        defined_by=definition_label(*defined) if defined else "",
+        defined_by=flags.definitions.label_of(name),
     )
 
 

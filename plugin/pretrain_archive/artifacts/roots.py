@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from pretrain_archive.artifacts.readers import BucketReader, FolderReader, Reader, open_reader
+from pretrain_archive.artifacts.readers import BucketReader, FolderReader, Reader, open_reader, translated
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.identity import path_to_text, text_to_path
+from pretrain_archive.domain.identity import path_to_text
 from pretrain_archive.storage.regular import NotRegularError, open_regular
 
 TRACKER_LIMIT = 4096
@@ -98,8 +98,12 @@ class BucketRoot:
 
     def children(self) -> list[str]:
         """See :class:`Root`."""
-        paths = [text_to_path(file.path) for file in self._reader.listing().files]
-        return sorted({os.fsdecode(path.partition(b"/")[0]) for path in paths if b"/" in path})
+        above = self._reader.prefix + b"/"
+        with translated(self.location):
+            names = [name[len(above) : -1] for name in self._reader.bucket.folders(above)]
+            if not names and next(self._reader.bucket.list(above), None) is None:
+                raise CheckpointError(f"nothing lies below {self.location}.")
+        return sorted(os.fsdecode(name) for name in names if name not in {b"", b".", b".."})
 
     def child(self, name: str) -> Reader:
         """See :class:`Root`."""
@@ -107,11 +111,14 @@ class BucketRoot:
 
     def pointer(self, name: str) -> tuple[str, bytes]:
         """See :class:`Root`."""
-        wanted = path_to_text(os.fsencode(name))
-        found = [file for file in self._reader.listing().files if file.path == wanted]
-        if not found:
-            raise CheckpointError("cannot be read: no such object.")
-        return TEXT, self._reader.read(found[0], 0, TRACKER_LIMIT + 1)
+        key = self._reader.prefix + b"/" + os.fsencode(name)
+        with translated(self.location):
+            found = next(self._reader.bucket.list(key), None)  # keys come sorted: its own is the first
+            if found is None or found.key != key:
+                raise CheckpointError("cannot be read: no such object.")
+            return TEXT, self._reader.bucket.read_range(
+                key, start=0, size=min(found.size, TRACKER_LIMIT + 1), version=found.version, etag=found.etag
+            )
 
 
 def open_root(place: Path | str | Root, *, s3_options: Mapping[str, str] | None = None) -> Root:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from pretrain_archive.artifacts.reading import Reading
+from pretrain_archive.artifacts.reading import Reading, share_and_percent
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import Baseline, MetricResult, RunOpened
 from pretrain_archive.domain.policy_evaluation import Evaluation
@@ -38,9 +38,18 @@ class Limit:
     def decide(self, reading: Reading) -> dict[str, Any]:
         """See :class:`Rule`."""
         name = f"{self.metric} {'at most' if self.direction == 'lower' else 'at least'} {self.limit:g}"
-        value, reason = _value(reading.metrics, self.metric)
-        passed = value is not None and _meets(value, self.limit, self.direction)
+        value, reason = measured(reading.metrics, self.metric)
+        if value is not None:
+            reason = self._other_scale(reading.metrics, value)
+        passed = value is not None and not reason and _meets(value, self.limit, self.direction)
         return _outcome(name, self.metric, passed=passed, observed=value, limit=self.limit, reason=reason)
+
+    def _other_scale(self, metrics: Sequence[MetricResult], value: float) -> str:
+        """Why the limit is of another scale than the value, empty if it is not: 35 is no accuracy above 0.9."""
+        unit = answering(metrics, self.metric)[0].unit.lower()
+        if unit in {"", "%", "percent"} and share_and_percent(self.metric, value, self.limit):
+            return f"observed {value:g}, limit {self.limit:g}: one is a share, the other a percentage"
+        return ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +63,7 @@ class BetterThanBaselines:
     def decide(self, reading: Reading) -> dict[str, Any]:
         """See :class:`Rule`."""
         name = f"{self.metric} better than every baseline"
-        value, reason = _value(reading.metrics, self.metric)
+        value, reason = measured(reading.metrics, self.metric)
         counted = reading.counted
         if not counted:
             return _outcome(
@@ -73,7 +82,7 @@ class BetterThanBaselines:
         limits: list[float] = []
         fault = ""
         for baseline in baselines:
-            limit, why = _value(baseline.metrics, self.metric)
+            limit, why = measured(baseline.metrics, self.metric)
             if limit is None:
                 fault = f"baseline {baseline.name}: {why}"
             else:
@@ -158,10 +167,39 @@ def _meets(value: float, limit: float, direction: Direction) -> bool:
     return value <= limit if direction == "lower" else value >= limit
 
 
-def _value(metrics: Sequence[MetricResult], name: str) -> tuple[float | None, str]:
-    found = [metric for metric in metrics if metric.name == name]
-    if not found:  # a suite's own name for it, whatever the program calls it
-        found = [metric for metric in metrics if metric.defined_by.rpartition("/")[2] == name]
+def contradicted(rules: Sequence[Rule], metrics: Sequence[MetricResult]) -> list[str]:
+    """A flag for each metric of which a rule says that the other way is better."""
+    return [
+        f"contradictory: {metric.name} is reported as {metric.direction} is better, the rule says {rule.direction}"
+        for rule in rules
+        if isinstance(rule, Limit | BetterThanBaselines)
+        for metric in answering(metrics, rule.metric)
+        if metric.direction != rule.direction
+    ]
+
+
+def answering(metrics: Sequence[MetricResult], name: str) -> list[MetricResult]:
+    """The metrics that a rule's ``name`` stands for: one if all is well.
+
+    That is the metric of this name, else what a suite defines under it, whatever the program calls it. Where the name
+    is the suite's own, another name of the same definition that tells another value is one too many.
+    """
+    exact = [metric for metric in metrics if metric.name == name]
+    defined = [metric for metric in metrics if metric.defined_by.rpartition("/")[2] == name]
+    if not exact:
+        return defined
+    task = name.rpartition(".")[0]
+    twins = [
+        metric
+        for metric in defined
+        if metric.name != name and metric.name.rpartition(".")[0] == task and metric.value != exact[0].value
+    ]
+    return [*exact, *twins]
+
+
+def measured(metrics: Sequence[MetricResult], name: str) -> tuple[float | None, str]:
+    """The one finite value of what a rule calls ``name``, or None and why there is none."""
+    found = answering(metrics, name)
     if not found:
         return None, f"{name} was not measured"
     if len(found) > 1:

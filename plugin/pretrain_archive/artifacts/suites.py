@@ -118,6 +118,17 @@ class Definitions:
                 return part
         return None
 
+    def label_of(self, name: str) -> str:
+        """What a record says of the definition: ``SUITE@VERSION/METRIC``, with ``.PART`` for a part; empty if none."""
+        found = self.of(name)
+        if found is None:
+            return ""
+        pieces = name.partition(",")[0].split(".")
+        own = {found[1].name, *found[1].aliases}
+        at = next((number for number, piece in enumerate(pieces[:-1]) if piece in own), None)
+        part = "" if at is None or pieces[-1] in own else "." + ".".join(pieces[at + 1 :])
+        return label(*found) + part
+
     def missing(self, names: Sequence[str]) -> list[tuple[Suite, MetricDefinition]]:
         """What is defined and not among the measured ``names``."""
         seen = {(found[0].name, found[1].name) for name in names if (found := self.of(name))}

@@ -27,7 +27,7 @@ from pretrain_archive.services.runs import opened_of, run_of, snapshot_of
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """What registration found: verified checkpoints by step, and why others do not count."""
+    """What registration found: verified checkpoints by attempt and step, and why others do not count."""
 
     kept: tuple[CheckpointRegistered, ...]
     refused: tuple[str, ...]
@@ -128,6 +128,9 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = F
             f"no complete checkpoint in {place}" + (f": {'; '.join(refused)}" if refused else "."),
             hint="Let the program write at least one checkpoint.",
         )
+    kept.sort(
+        key=lambda made: (made.attempt, made.step)
+    )  # what a later attempt rewound past is not the newest
     return Registered(kept=tuple(kept), refused=tuple(refused))
 
 

@@ -110,6 +110,17 @@ class SourceBucket:
             last = seen.key
             yield seen
 
+    def folders(self, prefix: bytes) -> Iterator[bytes]:
+        """Yield every prefix up to the next ``/`` behind ``prefix`` once, however many keys begin with it."""
+        more: dict[str, str] = {}
+        while True:
+            page = self._page("list_objects_v2", prefix, {"Delimiter": "/", **more})
+            for entry in page.get("CommonPrefixes", ()):
+                yield _decoded(entry["Prefix"], page)
+            if not page.get("IsTruncated"):
+                return
+            more = self._next(prefix, more, {"ContinuationToken": page.get("NextContinuationToken")})
+
     def open(self, key: bytes, *, version: str | None = None, etag: str = "") -> BinaryIO:
         """Open an object: the version that is named and no other, or the newest if it still has this ETag.
 

@@ -10,6 +10,7 @@ from tests.fakes.memory_ledger import MemoryLedger
 from tests.support.artifact_files import write_checkpoint, write_folder, write_sharded
 from tests.support.s3 import S3Server, s3, s3_endpoint  # noqa: F401 - fixtures
 
+from pretrain_archive.artifacts import readers
 from pretrain_archive.artifacts.formats import inspect
 from pretrain_archive.artifacts.hash_stamps import HashStamps
 from pretrain_archive.artifacts.hashing import hash_files
@@ -182,6 +183,25 @@ def test_a_tracker_in_a_bucket_names_a_step(bucket, tmp_path):
     assert f"s3://{bucket.bucket}/run/step_100" == found.reader.location
     with pytest.raises(CheckpointError, match="no such object"):
         resolve_latest(root, "nowhere")
+
+
+def test_a_root_of_many_checkpoints_is_looked_at_by_its_folders(either, tmp_path, monkeypatch):
+    """All objects of a run together may be more than one checkpoint holds; only the one that is named is listed."""
+    for step in (100, 200, 300):
+        either.upload(write_checkpoint(tmp_path, step), f"run/step_{step}")
+    either.put("run/latest", b"200")
+    either.put("run/latest_of_all/x", b"1")
+    monkeypatch.setattr(readers, "MOST_FILES", 4)
+    listed: list[str] = []
+    true_listing = BucketReader.listing
+    monkeypatch.setattr(BucketReader, "listing", lambda self: listed.append(self.name) or true_listing(self))
+    root = open_root(f"s3://{either.bucket}/run", s3_options=either.options)
+
+    assert ["latest_of_all", "step_100", "step_200", "step_300"] == root.children()
+    assert 200 == resolve_latest(root).step
+    assert ["step_200"] == listed
+    with pytest.raises(CheckpointError, match="nothing lies below"):
+        open_root(f"s3://{either.bucket}/nowhere", s3_options=either.options).children()
 
 
 def test_an_object_written_while_it_is_read_is_refused(either, tmp_path, ledger, monkeypatch):
