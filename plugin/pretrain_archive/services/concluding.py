@@ -69,9 +69,9 @@ def _evidence(ledger: Ledger, view: RunView, named: tuple[str, ...]) -> list[str
         )
     known = {record.record_id for record in view.records if record.kind != "experiment.concluded"}
     for name in named:
-        if name not in known and not _is_run(ledger, name):
+        if name not in known and (name == view.run_uid or not _is_run(ledger, name)):
             raise InputError(
-                "evidence", name, "is no record of this run and no run of the ledger",
+                "evidence", name, "is no record of this run and no other run of the ledger",
                 hint="Record ids stand in: pretrain-archive run timeline RUN --json.",
             )  # fmt: skip
     return list(dict.fromkeys(named))

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import BehindAnchorError
+from pretrain_archive.domain.errors import LedgerError
 from pretrain_archive.domain.governance_runbook import SYMPTOMS, sections, symptoms
 from pretrain_archive.domain.governance_support import recorded_platform, supports
 from pretrain_archive.domain.governance_texts import SYMPTOMS as WORDS
@@ -53,10 +53,10 @@ def bundle(ledger: Ledger, view: RunView, grounds: Grounds, *, today: date) -> d
 
 
 def untrusted(ledger: Ledger) -> str | None:
-    """Why the archive itself cannot be trusted as it stands: it is behind an anchor. None if it is not."""
+    """Why the archive itself cannot be trusted as it stands, such as an anchor that is ahead of it. None if it can."""
     try:
         ledger.attest()
-    except BehindAnchorError as error:
+    except LedgerError as error:
         return error.message
     return None
 

@@ -102,14 +102,14 @@ def test_refused(grounds: Grounds, changes: dict[str, Any], named: str) -> None:
 
 
 def test_a_conclusion_is_no_evidence_of_itself(grounds: Grounds) -> None:
-    """An earlier conclusion cannot carry a later one, and a run that is not there has none."""
+    """Neither an earlier conclusion nor the run as a whole carries one, and a run that is not there has none."""
     view = grounds.view(grounds.open())
     first = conclude(grounds.ledger, view, told(view), by("carol"))
 
     view = grounds.view(view.run_uid)
-    itself = told(view, evidence=(first.record_id,))
-    with pytest.raises(InputError, match="evidence"):
-        conclude(grounds.ledger, view, itself, by("carol"))
+    for itself in (first.record_id, view.run_uid):
+        with pytest.raises(InputError, match="is no record of this run and no other run"):
+            conclude(grounds.ledger, view, told(view, evidence=(itself,)), by("carol"))
     stranger = told(view)
     with pytest.raises(RefusedError, match="is not in the ledger"):
         conclude(grounds.ledger, RunView.of("run_x", []), stranger, by("carol"))

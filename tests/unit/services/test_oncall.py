@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,6 @@ import pytest
 from tests.support.governed import DIGEST, Grounds, by
 
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import BehindAnchorError
 from pretrain_archive.domain.governance_support import supports
 from pretrain_archive.domain.policy_platform import Platform
 from pretrain_archive.services import incidents
@@ -129,18 +130,49 @@ def test_what_else_touches_it(grounds: Grounds) -> None:
     assert "support ended on 2026-12-31" in told["support"][0]["told"]["en"]
 
 
-def test_an_archive_behind_its_anchor(grounds: Grounds, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That the ledger itself cannot be trusted comes first."""
+def restored(grounds: Grounds, uid: str) -> None:
+    """Somebody brings an old copy of the database back."""
+    database, old = grounds.folder / "ledger.db", grounds.folder / "old.db"
+    grounds.ledger.seal()
+    grounds.ledger.close()
+    shutil.copy(database, old)
+    grounds.end(uid, "failed")
+    grounds.ledger.seal()
+    grounds.ledger.close()
+    shutil.copy(old, database)
+
+
+def written_to(grounds: Grounds, _uid: str) -> None:
+    """Somebody else's checkpoint stands at the end of the anchor."""
+    (grounds.folder / "other").mkdir()
+    other = Grounds(grounds.folder / "other")
+    other.open("p")
+    for one in (grounds, other):
+        one.ledger.seal()
+    [mine, theirs] = [one.folder / "anchors" / "checkpoints.jsonl" for one in (grounds, other)]
+    with mine.open("ab") as file:
+        file.write(theirs.read_bytes())
+
+
+@pytest.mark.requirement("R231")
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(restored, id="behind its anchor"),
+        pytest.param(written_to, id="an anchor that somebody wrote to"),
+    ],
+)
+def test_an_archive_that_cannot_be_trusted(grounds: Grounds, damage: Callable[[Grounds, str], None]) -> None:
+    """That comes first, with the section about it, and everything else is told all the same."""
     uid = grounds.open("p")
-
-    def behind() -> None:
-        raise BehindAnchorError("an anchor knows 9 records, the database 5")
-
-    monkeypatch.setattr(grounds.ledger, "attest", behind)
+    grounds.attempt(uid, {"node": "n1"}, state=None)
+    damage(grounds, uid)
     told = ask(grounds, uid)
 
     assert ["ledger"] == seen(told)
-    assert "an anchor knows 9 records" in told["ledger"]
+    assert "The ledger" == told["read"][0]["section"]
+    assert "anchor" in told["ledger"]
+    assert "bob" == told["contacts"]["owners"]["platform_owner"]
 
 
 @pytest.mark.requirement("R233")
