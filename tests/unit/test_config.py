@@ -259,7 +259,7 @@ def test_the_public_model_key_lies_beside_the_private_one(
 def test_the_registry_s_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its last slash; credentials come from MLflow's own variables."""
     set_option(monkeypatch, "MLFLOW_URL", "https://registry.example/mlflow/")
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "t\n")
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
     monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD", raising=False)
 
@@ -268,8 +268,12 @@ def test_the_registry_s_address(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///x", "registry:5000", "https://u:hunter2@h", "https://h?token=hunter2"]
-)
+    "url",
+    [
+        "file:///x", "registry:5000", "https://u:hunter2@h", "https://h?token=hunter2", "http://[::1", "http://h:x",
+        "https://", "https://u:hunter2@h:x",
+    ],
+)  # fmt: skip
 def test_a_registry_address_with_credentials_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """Or of another kind; the message repeats no password."""
     set_option(monkeypatch, "MLFLOW_URL", url)
