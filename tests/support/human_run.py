@@ -134,6 +134,7 @@ def values(
     filled: dict[str, Any] = {"page_digest": page_digest(sampled, page, reviewer)}
     for number in range(1, len(items_of(sampled, page)) + 1):
         fields = {"score": f"score:{score}", "problem": None, "severity": None, "note": None}
+        fields |= {"whose": None} if sampled.mode == "pairs" else {}
         filled |= {f"{name}_{number:02}": value for name, value in fields.items()}
     return filled | changes
 

@@ -55,7 +55,9 @@ def _told(report: HumanEvaluationReported) -> Iterator[str]:
     yield plain(told(report))
     yield from table([[plain(label), str(count)] for label, count in report.points.items()])
     for one in report.problems:
-        yield f"problem  line {one.line}: {one.category}, {one.severity}, by {plain(one.by)}: {plain(one.note)}"
+        whose = f", of {'both' if one.whose == 'both' else f'the {one.whose}'}" if one.whose else ""
+        said = f"{one.category}, {one.severity}{whose}, by {plain(one.by)}"
+        yield f"problem  line {one.line}: {said}: {plain(one.note)}"
     for gap in report.skipped:
         yield f"skipped  line {gap.line} by {plain(gap.by)}: {plain(gap.note)}"
     for apart in report.disagreements:

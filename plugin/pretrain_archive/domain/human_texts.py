@@ -76,6 +76,8 @@ def told(report: kinds.HumanEvaluationReported) -> str:
         parts.append(f"agreement {report.agreement:.3f}")
     if report.kappa is not None:
         parts.append(f"kappa {report.kappa:.3f}")
-    if report.problems:
-        parts.append(f"{len(report.problems)} problems")
+    if ours := sum(problem.of_candidate for problem in report.problems):
+        parts.append(f"{ours} problems")
+    if others := len(report.problems) - ours:
+        parts.append(f"{others} problems of the baseline")
     return "; ".join([*parts, *report.flags])

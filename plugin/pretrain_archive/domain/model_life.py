@@ -114,6 +114,8 @@ class Life:
         if self.evaluated is not None:
             record, report = self.evaluated
             for number, found in enumerate(report.problems, 1):
+                if not found.of_candidate:
+                    continue
                 yield {
                     "id": f"{record.record_id}#{number}", "from": "human evaluation", "severity": found.severity,
                     "text": found.note, "category": found.category, "by": found.by, "at": record.recorded_at,

@@ -153,8 +153,8 @@ def _between(value: float | None, low: float | None, high: float | None) -> Said
 
 
 def _problems(report: kinds.HumanEvaluationReported) -> tuple[Table, ...]:
-    """The problem log by kind and severity; what reviewers wrote stays in the records."""
-    counts = Counter((problem.category, problem.severity) for problem in report.problems)
+    """The model's problems by kind and severity; what reviewers wrote stays in the records."""
+    counts = Counter((one.category, one.severity) for one in report.problems if one.of_candidate)
     rows: list[tuple[Said | None, ...]] = [
         (PROBLEMS.get(category, category), SEVERITIES.get(severity, severity), str(count))
         for (category, severity), count in sorted(counts.items())

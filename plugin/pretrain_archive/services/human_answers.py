@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from pretrain_archive.domain.human_texts import PROBLEMS, SEVERITIES
+from pretrain_archive.domain.human_texts import PROBLEMS, SEVERITIES, WHOSE
 from pretrain_archive.domain.kinds import HumanEvaluationSampled, OutputSampled
 from pretrain_archive.gates.judging import Answer
 from pretrain_archive.services.human_form import SCORE, SKIP, SUBMIT, items_of, scores
@@ -30,18 +30,20 @@ def content_fault(sampled: HumanEvaluationSampled, page: int, reviewer: int, ans
 def _fault(
     sampled: HumanEvaluationSampled, item: OutputSampled, number: int, reviewer: int, answer: Answer
 ) -> Fault | None:
-    names = ("score", "problem", "severity", "note")
-    code, problem, severity, note = (answer.values.get(f"{name}_{number:02}") for name in names)
+    names = ("score", "problem", "severity", "whose", "note")
+    code, problem, severity, whose, note = (answer.values.get(f"{name}_{number:02}") for name in names)
     where = f"item {number} of the page"
     if not isinstance(code, str) or code not in scores(sampled):
         return "invalid", f"{where} is not answered"
-    if not _known(problem, PROBLEMS) or not _known(severity, SEVERITIES):
-        return "invalid", f"{where} names an unknown problem or severity"
+    if not (_known(problem, PROBLEMS) and _known(severity, SEVERITIES) and _known(whose, WHOSE)):
+        return "invalid", f"{where} names an unknown problem, severity or output"
     if note is not None and not _is_note(note):
         return "invalid", f"the note on {where} is no text of at most {MOST_NOTE} characters"
     if not str(note or "").strip() and (code == SKIP or problem is not None):
         return "invalid", f"{where} is skipped or has a problem, and needs a note that says why"
     label = label_of(sampled, item, reviewer, code)
+    if sampled.mode == "pairs" and (problem is None) != (whose is None):
+        return "contradictory", f"{where} has a problem of no output, or names an output without a problem"
     against = _contradiction(sampled, item, label, problem=problem, severity=severity)
     return ("contradictory", f"{where} {against}") if against else None
 
@@ -96,9 +98,17 @@ def read_answers(
             "candidate_first": item.candidate_first[reviewer - 1] if pairs else None,
             "problem": answer.values.get(f"problem_{number:02}"),
             "severity": answer.values.get(f"severity_{number:02}"),
+            "whose": _whose(item, reviewer, answer.values.get(f"whose_{number:02}")) if pairs else None,
             "note": str(answer.values.get(f"note_{number:02}") or "").strip(),
         })  # fmt: skip
     return made
+
+
+def _whose(item: OutputSampled, reviewer: int, code: object) -> str | None:
+    """Whose output A or B is, by the order that was drawn."""
+    if code is None or code == "both":
+        return code
+    return "candidate" if (code == "A") is item.candidate_first[reviewer - 1] else "baseline"
 
 
 def _is_note(note: object) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pretrain_archive.domain.human_texts import PROBLEMS, SEVERITIES
+from pretrain_archive.domain.human_texts import PROBLEMS, SEVERITIES, WHOSE
 from pretrain_archive.domain.kinds import HumanEvaluationSampled, OutputSampled
 from pretrain_archive.gates.form import GateForm, both, plain
 from pretrain_archive.ledger.canonical import digest_of
@@ -96,10 +96,17 @@ def _fields(
             "title": f"{shown}. {both(*title, language)}",
         }
 
+    pairs = sampled.mode == "pairs"
+    whose = (
+        {f"whose_{number:02}": choice(("Problem of which output", "问题属于哪个输出"), WHOSE)}
+        if pairs
+        else {}
+    )
     return {
         f"score_{number:02}": choice(("Score", "评分"), scores(sampled)),
         f"problem_{number:02}": choice(("Problem, if any", "问题（如有）"), PROBLEMS),
         f"severity_{number:02}": choice(("How bad", "严重程度"), SEVERITIES),
+        **whose,
         f"note_{number:02}": {
             "default": None,
             "type": ["null", "string"],

@@ -75,7 +75,7 @@ def _problems(said: Sequence[Said]) -> list[ProblemFound]:
     return [
         ProblemFound(
             digest=one.digest, line=one.line, item_id=one.item_id, category=one.problem, severity=one.severity,
-            note=one.note, by=who,
+            whose=one.whose, note=one.note, by=who,
         )
         for who, one in said
         if one.problem is not None and one.severity is not None
@@ -150,7 +150,7 @@ def _flags(sampled: HumanEvaluationSampled, told: Mapping[str, Any]) -> list[str
     flags = []
     if told["scored"] < sampled.fewest:
         flags.append(f"too_few_answers: {told['scored']} items have a score, {sampled.fewest} are wanted")
-    critical = sum(problem.severity == "critical" for problem in told["problems"])
+    critical = sum(one.severity == "critical" and one.of_candidate for one in told["problems"])
     if critical > sampled.most_critical:
         flags.append(f"critical_problems: {critical}, at most {sampled.most_critical} are allowed")
     flags += _below("mean", told.get("mean"), sampled.min_mean)

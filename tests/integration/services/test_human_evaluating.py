@@ -475,6 +475,52 @@ def test_answers_that_do_not_count(
     assert refusing.view().latest(kinds.HumanPageAnswered) is None
 
 
+@pytest.mark.requirement("R118")
+@pytest.mark.parametrize(("reviewer", "person"), [(1, "bob"), (2, "carol")])
+def test_whose_problem(paired: AskedRun, reviewer: int, person: str) -> None:
+    """In pairs a problem is of A, B or both; by the drawn order it is recorded whose, and only ours counts."""
+    shown, problem = items_of(sampled_of(paired), 1), {}
+    for number, of in enumerate(("A", "B", "both"), 1):
+        problem |= {
+            f"problem_{number:02}": "unsafe",
+            f"severity_{number:02}": "critical",
+            f"note_{number:02}": "x",
+        }
+        problem |= {f"whose_{number:02}": of}
+    taken = take(paired, 1, reviewer, person=person, score="same", **problem)
+
+    assert isinstance(taken, kinds.HumanPageAnswered)
+    first = [item.candidate_first[reviewer - 1] for item in shown[:2]]
+    expected = [
+        "candidate" if first[0] else "baseline",
+        "baseline" if first[1] else "candidate",
+        "both",
+        None,
+        None,
+    ]
+    assert expected == [one.whose for one in taken.answers]
+    assert values(sampled_of(paired), 1).keys() == ask(paired).form.fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        pytest.param(
+            {"problem_03": "form", "severity_03": "minor", "note_03": "x"}, "contradictory", id="of none"
+        ),
+        pytest.param({"whose_03": "A"}, "contradictory", id="no problem"),
+        pytest.param({"whose_03": "C"}, "invalid", id="no such output"),
+        pytest.param({"whose_03": ["A"]}, "invalid", id="a list"),
+    ],
+)
+def test_a_problem_of_no_output(paired: AskedRun, changes: dict[str, Any], cause: str) -> None:
+    """A problem that names no output, or an output without a problem, does not count."""
+    refused = take(paired, 1, score="same", **changes)
+
+    assert isinstance(refused, kinds.HumanAnswerRefused)
+    assert (cause, True) == (refused.cause, "item 3 of the page" in refused.detail)
+
+
 def test_equal_outputs(paired: AskedRun) -> None:
     """To prefer one of two equal outputs denies itself."""
     sampled = sampled_of(paired)

@@ -72,7 +72,12 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Line:
     line.evaluate()
     line.sign("run")
     draw(line)
-    problem = {"problem_01": "invented", "severity_01": "major", "note_01": "no such number"}
+    problem = {
+        "problem_01": "invented",
+        "severity_01": "major",
+        "note_01": "no such number",
+        "whose_01": "both",
+    }
     for page in range(1, pages_of(_sampled(line)) + 1):
         take(line, page, score="same", **(problem if page == 1 else {}))
         take(line, page, 2, person="carol", score="same")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,6 +128,21 @@ def test_state_at_a_moment() -> None:
     found = life(("delivered", {"to": "t", "where": "a"}), ("taken_down", {"at": LATE}))
 
     assert ["delivered", "taken_down"] == [found.until(at).state for at in (EARLY, LATE)]
+
+
+@pytest.mark.requirement("R111")
+def test_the_baselines_problems_are_not_the_models() -> None:
+    """What a reviewer found in the baseline's output is no open problem of the release; ids stay those of the log."""
+    found = life(problems=3)
+    assert found.evaluated is not None
+    summed, report = found.evaluated
+    marked = [
+        one.model_copy(update={"whose": whose})
+        for one, whose in zip(report.problems, ("baseline", "both", None), strict=True)
+    ]
+    later = replace(found, evaluated=(summed, report.model_copy(update={"problems": marked})))
+
+    assert ["rec_9#2", "rec_9#3"] == [one["id"] for one in later.open_problems()]
 
 
 @pytest.mark.requirement("R111")

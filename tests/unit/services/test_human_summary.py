@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pretrain_archive.artifacts.intervals import wilson
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.human_texts import CAVEATS, FLAGS, flag_code
+from pretrain_archive.domain.human_texts import CAVEATS, FLAGS, flag_code, told
 from pretrain_archive.services.human_answers import outcome_of
 from pretrain_archive.services.human_summary import FEWEST_FOR_INTERVAL, student_quantile, summary
 
@@ -44,11 +44,11 @@ def page(
     """A reviewer's answers to all items; ``problems`` by ``pN`` are (category, severity)."""
     answers = []
     for number, (item, label) in enumerate(zip(sample.items, labels, strict=True)):
-        problem, severity = problems.get(f"p{number}", (None, None))
+        problem, severity, *whose = problems.get(f"p{number}", (None, None))
         outcome = outcome_of(sample, label) if label is not None and sample.mode == "pairs" else ""
         answers.append({
             "digest": item.digest, "line": item.line, "label": label, "outcome": outcome, "problem": problem,
-            "severity": severity, "note": "why",
+            "severity": severity, "note": "why", **({"whose": whose[0]} if whose else {}),
         })  # fmt: skip
     return kinds.HumanPageAnswered.model_validate({
         "sample_digest": DIGEST, "page_digest": DIGEST, "page": 1, "reviewer": reviewer, "answers": answers,
@@ -180,6 +180,16 @@ def test_critical_problems() -> None:
         (p.category, p.severity, p.by, p.note) for p in report.problems
     ]
     assert [] == codes(result("single", ["1", "2"], ["1", "2"], problems=problems, most_critical=1))
+
+
+@pytest.mark.parametrize(("whose", "passed"), [("candidate", False), ("both", False), ("baseline", True)])
+def test_critical_problem_of_an_output(whose: str, passed: bool) -> None:
+    """What only the baseline's output has is in the log and does not speak against the candidate."""
+    report = result("pairs", ["better"], ["better"], problems={"p0": ("unsafe", "critical", whose)})
+
+    assert passed is report.passed
+    assert [whose] == [problem.whose for problem in report.problems]
+    assert ("1 problems of the baseline" in told(report)) is passed
 
 
 def test_unnamed_baseline() -> None:

@@ -10,6 +10,8 @@ from pydantic import Field
 from pretrain_archive.domain.kinds.base import Digest, Payload
 
 Severity = Literal["minor", "major", "critical"]
+Whose = Literal["candidate", "baseline", "both"]
+"""In pairs, whose output has a problem."""
 
 
 class ScaleLabel(Payload):
@@ -90,6 +92,7 @@ class HumanAnswer(Payload):
     candidate_first: bool | None = None
     problem: str | None = None
     severity: Severity | None = None
+    whose: Whose | None = None
     note: str = ""
 
 
@@ -120,15 +123,21 @@ class HumanAnswerRefused(Payload):
 
 
 class ProblemFound(Payload):
-    """An entry of the problem log: which item, what kind, how bad, and who says so."""
+    """An entry of the problem log: which item, what kind, how bad, and who says so; ``whose`` output in pairs."""
 
     digest: Digest
     line: int
     item_id: str | None = None
     category: str
     severity: Severity
+    whose: Whose | None = None
     note: str
     by: str
+
+    @property
+    def of_candidate(self) -> bool:
+        """Whether it is one of the candidate's output, alone or with the other one's."""
+        return self.whose != "baseline"
 
 
 class Skipped(Payload):
