@@ -23,7 +23,7 @@ from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.outcomes import checkpoint_by_id
 from pretrain_archive.package.reading import read_package
-from pretrain_archive.package.story import GATE_ZH
+from pretrain_archive.package.sentences import GATE_ZH
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,8 @@ from pretrain_archive.package.evidence import Reference
 from pretrain_archive.package.holdings import artifacts, inventory
 from pretrain_archive.package.pinned import QUIET
 from pretrain_archive.package.reasons import Reason, why, why_reference
-from pretrain_archive.package.story import STATE_ZH, seconds_text, short, size_text, tell
+from pretrain_archive.package.sentences import STATE_ZH, seconds_text, short, size_text
+from pretrain_archive.package.story import tell
 from pretrain_archive.package.words_items import chinese
 
 TRACKS = ("data", "compute", "artifact")

@@ -13,7 +13,7 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.package.story import short
+from pretrain_archive.package.sentences import short
 
 SHOWN = 6
 BOX_W, BOX_H, GAP_X, GAP_Y = 164, 44, 44, 14

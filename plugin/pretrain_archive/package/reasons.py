@@ -15,7 +15,7 @@ from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.package.evidence import Reference
-from pretrain_archive.package.story import GATE_ZH
+from pretrain_archive.package.sentences import GATE_ZH
 
 MOST_TOLD = 3
 """Problems of one reason; the records hold the rest."""

@@ -7,7 +7,6 @@ recorded is said to be unrecorded in its place; nothing is rounded up to a story
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
@@ -15,75 +14,23 @@ from pretrain_archive.domain.chains import chain_of
 from pretrain_archive.domain.evaluations import last_deciding
 from pretrain_archive.domain.exploration import TOLD, is_exploration
 from pretrain_archive.domain.governance_service import controlled_told
-from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import GATES, RunView
 from pretrain_archive.package.concluded import tell_conclusion
 from pretrain_archive.package.outcomes import checkpoint_by_id, metric_text
 from pretrain_archive.package.reviewed import reviews_told, without_release
-
-GATE_ZH = {"prepare": "准备", "review": "复审", "run": "执行", "close": "结项"}
-OUTCOME_ZH = {"register": "登记", "continue": "继续实验", "clean_up": "清理"}
-OUTCOME_EN = {"register": "enter the registry", "continue": "continue experimenting", "clean_up": "clean up"}
-STATE_ZH = {
-    "completed": "已完成", "failed": "失败", "stopped": "被停止", "interrupted": "被中断", "lost": "失联",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sentence:
-    """One sentence of the decision; ``gap`` if something in it is unrecorded."""
-
-    key: str
-    title_en: str
-    title_zh: str
-    en: str
-    zh: str
-    records: tuple[str, ...] = ()
-    gap: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        """The sentence as plain JSON."""
-        return {
-            "key": self.key,
-            "en": self.en,
-            "zh": self.zh,
-            "records": list(self.records),
-            "unrecorded": self.gap,
-        }
-
-
-@dataclass(slots=True)
-class _Words:
-    """Collects a sentence in two languages and the records it rests on."""
-
-    key: str
-    title_en: str
-    title_zh: str
-    en: list[str] = field(default_factory=list)
-    zh: list[str] = field(default_factory=list)
-    records: list[str] = field(default_factory=list)
-    gap: bool = False
-
-    def say(self, en: str, zh: str, *records: Record) -> None:
-        self.en.append(en)
-        self.zh.append(zh)
-        self.records += [record.record_id for record in records]
-
-    def missing(self, en: str, zh: str) -> None:
-        self.gap = True
-        self.say(f"{en}: unrecorded.", f"{zh}：未记录。")
-
-    def done(self) -> Sentence:
-        return Sentence(
-            key=self.key,
-            title_en=self.title_en,
-            title_zh=self.title_zh,
-            en=" ".join(self.en),
-            zh="".join(self.zh),
-            records=tuple(self.records),
-            gap=self.gap,
-        )
+from pretrain_archive.package.sentences import (
+    GATE_ZH,
+    OUTCOME_EN,
+    OUTCOME_ZH,
+    STATE_ZH,
+    Sentence,
+    Words,
+    seconds_text,
+    short,
+    size_text,
+    stop,
+)
 
 
 def tell(view: RunView) -> list[Sentence]:
@@ -91,42 +38,8 @@ def tell(view: RunView) -> list[Sentence]:
     return [part(view).done() for part in PARTS]
 
 
-def short(digest: str) -> str:
-    """A digest for people: the first and last eight hex digits."""
-    value = digest.rpartition(":")[2]
-    return f"{value[:8]}…{value[-8:]}" if len(value) > 20 else value
-
-
-def size_text(count: int) -> str:
-    """Bytes in decimal units, as people read them."""
-    amount, unit = float(count), "B"
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if amount < 1000 or unit == "TB":
-            break
-        amount /= 1000
-    return f"{count} B" if unit == "B" else f"{amount:.3g} {unit}"
-
-
-def seconds_text(seconds: float | None) -> tuple[str, str]:
-    """A duration in both languages."""
-    if seconds is None:
-        return "unrecorded time", "时长未记录"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min", f"{hours} 小时 {minutes} 分"
-    if minutes:
-        return f"{minutes} min {rest} s", f"{minutes} 分 {rest} 秒"
-    return f"{rest} s", f"{rest} 秒"
-
-
-def _stop(text: str) -> str:
-    """Text without its own full stop, so that a sentence can end behind it."""
-    return text.strip().rstrip(".。")
-
-
-def _input(view: RunView) -> _Words:
-    words = _Words("input", "Input", "输入")
+def _input(view: RunView) -> Words:
+    words = Words("input", "Input", "输入")
     snapshot, source = view.last(kinds.SnapshotCreated), view.last(kinds.SourceRegistered)
     if snapshot is None:
         words.missing("Data snapshot", "数据快照")
@@ -158,8 +71,8 @@ def _input(view: RunView) -> _Words:
     return words
 
 
-def _conditions(view: RunView) -> _Words:
-    words = _Words("conditions", "Conditions", "条件")
+def _conditions(view: RunView) -> Words:
+    words = Words("conditions", "Conditions", "条件")
     if is_exploration(view):
         words.say(*TOLD)
     if (controlled := controlled_told(view)) is not None:
@@ -195,8 +108,8 @@ def _conditions(view: RunView) -> _Words:
     return words
 
 
-def _happened(view: RunView) -> _Words:
-    words = _Words("happened", "What happened", "经过")
+def _happened(view: RunView) -> Words:
+    words = Words("happened", "What happened", "经过")
     ends = list(view.all(kinds.AttemptEnded))
     if not view.attempts:
         words.missing("Training", "训练")
@@ -208,8 +121,8 @@ def _happened(view: RunView) -> _Words:
         last = f" at step {end.last_step}" if end.last_step is not None else ""
         last_zh = f"于第 {end.last_step} 步" if end.last_step is not None else ""
         words.say(
-            f"Attempt {end.attempt} was {end.state}{last} after {took}: {_stop(end.reason)}.",
-            f"第 {end.attempt} 次{last_zh}{STATE_ZH[end.state]}，用时 {took_zh}：{_stop(end.reason)}。",
+            f"Attempt {end.attempt} was {end.state}{last} after {took}: {stop(end.reason)}.",
+            f"第 {end.attempt} 次{last_zh}{STATE_ZH[end.state]}，用时 {took_zh}：{stop(end.reason)}。",
             record,
         )
         if end.steps_repeated:
@@ -219,8 +132,8 @@ def _happened(view: RunView) -> _Words:
     return words
 
 
-def _why(view: RunView) -> _Words:
-    words = _Words("why", "Why this one", "选择理由")
+def _why(view: RunView) -> Words:
+    words = Words("why", "Why this one", "选择理由")
     named = chosen_candidate(view) or view.last(kinds.CandidateNamed)
     report = chosen_evaluation(view) or last_deciding(view)
     if named is None:
@@ -231,8 +144,8 @@ def _why(view: RunView) -> _Words:
         step_zh = f"第 {source[1].step} 步的检查点" if source else f"检查点 {named[1].checkpoint_id}"
         kept, kept_zh = ("kept", "保留") if named[1].kept else ("dropped", "放弃")
         words.say(
-            f"The checkpoint {step} was {kept}: {_stop(named[1].reason)}.",
-            f"{step_zh}被{kept_zh}：{_stop(named[1].reason)}。",
+            f"The checkpoint {step} was {kept}: {stop(named[1].reason)}.",
+            f"{step_zh}被{kept_zh}：{stop(named[1].reason)}。",
             named[0],
         )
     if report is None:
@@ -251,8 +164,8 @@ def _why(view: RunView) -> _Words:
     return words
 
 
-def _signed(view: RunView) -> _Words:
-    words = _Words("signed", "Who signed", "签署")
+def _signed(view: RunView) -> Words:
+    words = Words("signed", "Who signed", "签署")
     unsigned = is_exploration(view) and view.dossier("close") is None
     if unsigned:
         words.say(
@@ -278,8 +191,8 @@ def _signed(view: RunView) -> _Words:
     return words
 
 
-def _use(view: RunView) -> _Words:
-    words = _Words("use", "Allowed use", "允许用途")
+def _use(view: RunView) -> Words:
+    words = Words("use", "Allowed use", "允许用途")
     release, purpose = standing_release(view), view.opened.purpose if view.opened else None
     if release is None:
         if (closed := without_release(view)) is not None:
@@ -288,23 +201,23 @@ def _use(view: RunView) -> _Words:
             words.missing("A release with its scope", "发布及其范围")
         if purpose:
             words.say(
-                f"Intended when the run began: {_stop(purpose.intended_use)}.",
-                f"发起时的预期用途：{_stop(purpose.intended_use)}。",
+                f"Intended when the run began: {stop(purpose.intended_use)}.",
+                f"发起时的预期用途：{stop(purpose.intended_use)}。",
             )
         return words
     r = release[1]
     words.say(
-        f"{r.name} {r.version} may be used for: {'; '.join(map(_stop, r.applicable)) or 'unrecorded'}. "
-        f"Not for: {'; '.join(map(_stop, r.not_applicable)) or 'unrecorded'}.",
-        f"{r.name} {r.version} 可用于：{'；'.join(map(_stop, r.applicable)) or '未记录'}。"
-        f"不可用于：{'；'.join(map(_stop, r.not_applicable)) or '未记录'}。",
+        f"{r.name} {r.version} may be used for: {'; '.join(map(stop, r.applicable)) or 'unrecorded'}. "
+        f"Not for: {'; '.join(map(stop, r.not_applicable)) or 'unrecorded'}.",
+        f"{r.name} {r.version} 可用于：{'；'.join(map(stop, r.applicable)) or '未记录'}。"
+        f"不可用于：{'；'.join(map(stop, r.not_applicable)) or '未记录'}。",
         release[0],
     )
     words.say(
-        f"Known limits: {'; '.join(map(_stop, r.known_limits)) or 'unrecorded'}.",
-        f"已知局限：{'；'.join(map(_stop, r.known_limits)) or '未记录'}。",
+        f"Known limits: {'; '.join(map(stop, r.known_limits)) or 'unrecorded'}.",
+        f"已知局限：{'；'.join(map(stop, r.known_limits)) or '未记录'}。",
     )
     return words
 
 
-PARTS: tuple[Callable[[RunView], _Words], ...] = (_input, _conditions, _happened, _why, _signed, _use)
+PARTS: tuple[Callable[[RunView], Words], ...] = (_input, _conditions, _happened, _why, _signed, _use)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pretrain_archive.domain.governance_conclusion import OUTCOMES
 from pretrain_archive.domain.records import Record
-from pretrain_archive.package.story import GATE_ZH, STATE_ZH, short
+from pretrain_archive.package.sentences import GATE_ZH, STATE_ZH, short
 from pretrain_archive.package.words_kinds import KIND_WORDS
 
 Pair = tuple[str, str]

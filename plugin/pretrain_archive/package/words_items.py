@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from pretrain_archive.package.story import GATE_ZH
+from pretrain_archive.package.sentences import GATE_ZH
 from pretrain_archive.package.words import CHECKS_ZH, ROLES_ZH
 
 Sentences = tuple[tuple[str, str], ...]

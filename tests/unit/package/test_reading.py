@@ -18,7 +18,8 @@ from pretrain_archive.package.exam import matches, questions, score
 from pretrain_archive.package.explain import explain, explain_text
 from pretrain_archive.package.html import render_index
 from pretrain_archive.package.items import evidence_items
-from pretrain_archive.package.story import short, size_text, tell
+from pretrain_archive.package.sentences import short, size_text
+from pretrain_archive.package.story import tell
 from pretrain_archive.storage.files import FileStore
 
 ANSWERS = {
