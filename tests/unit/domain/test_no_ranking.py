@@ -36,7 +36,7 @@ def tables() -> Iterator[tuple[str, str]]:
                 for key, pair in table.items():
                     yield from ((f"{name} {key}", text) for text in pair)
     for path in [*ROOT.glob("plugin/pretrain_archive/package/words*.py"), *ROOT.glob("docs/*.md"),
-                 ROOT / "plugin/pretrain_archive/package/story.py", ROOT / "plugin/pretrain_archive/package/sentences.py",
+                 *(ROOT / f"plugin/pretrain_archive/package/{name}.py" for name in ("story", "sentences")),
                  *ROOT.glob("plugin/pretrain_archive/*/templates/*.html")]:  # fmt: skip
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             yield f"{path.name}:{number}", line
