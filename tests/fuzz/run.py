@@ -72,10 +72,11 @@ def main() -> None:
         for seed in seeds:  # so that what is imported late is imported before anybody watches
             with contextlib.suppress(Exception):  # the fuzzer begins with the same inputs and tells
                 target.call(*((seed, scratch) if target.scratch else (seed,)))
+        wanted.found.mkdir(parents=True, exist_ok=True)
         options = [
             sys.argv[0], str(corpus), f"-max_total_time={wanted.seconds}", f"-max_len={target.longest}",
             f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}", "-print_final_stats=1", "-verbosity=1",
-            f"-artifact_prefix={root}/",
+            f"-artifact_prefix={wanted.found}/{slug}-",  # what ends the process itself: time, memory, a crash
         ]  # fmt: skip
         atheris.Setup(options, one)
         atheris.Fuzz()

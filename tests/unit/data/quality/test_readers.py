@@ -25,7 +25,7 @@ from pretrain_archive.data.quality.documents import (
     read_texts,
     read_units,
 )
-from pretrain_archive.data.quality.readers import base, packed, plain
+from pretrain_archive.data.quality.readers import base, packed, parquet_pages, plain
 
 RECORDS = b"".join(b'{"id":%d,"text":"%x"}\n' % (i, i * 2654435761) for i in range(1000))
 GZIP = gzip.compress(RECORDS, mtime=0)
@@ -342,6 +342,47 @@ def test_rows_behind_a_damaged_row_group():
     rows = [unit.line for unit in read("x.parquet", _middle()) if isinstance(unit, Text)]
 
     assert [*range(1, 1001), *range(2001, 3001)] == rows
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        pytest.param(b"\xfe\xff\xff\xff\x0f\x15\x20", "holds 2147483647 bytes", id="decompressed"),
+        pytest.param(b"\x1c\x15\xfe\xff\xff\xff\x0f", "takes 2147483647 bytes", id="on disk"),
+        pytest.param(b"\x1c\x15\xfe\xff\xff\xff\xff\xff\x0f", "takes -1 bytes", id="beyond 32 bits"),
+    ],
+)
+def test_a_page_that_claims_gigabytes_is_not_believed(sizes, words):
+    """Eleven bytes of a page's header ask for room that no reader makes."""
+    content = bytearray(parquet(pa.table({"text": ["one", "two"]})))
+    header = b"\x15\x04\x15" + sizes + b"\x00"
+    content[4 : 4 + len(header)] = header
+
+    [broken] = read("x.parquet", bytes(content))
+
+    assert ("damaged parquet", True) == (broken.kind, words in broken.reason)
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
+def test_pages_of_every_kind_are_walked_to_the_end_of_their_column(version, compression):
+    """Headers and pages together are as long as the directory says: no page is passed over unseen."""
+    content = parquet(
+        ROWS, data_page_version=version, compression=compression, data_page_size=4096, row_group_size=1000
+    )
+    file = pq.ParquetFile(io.BytesIO(content))
+    for number in range(file.num_row_groups):
+        for column in range(file.metadata.num_columns):
+            chunk = file.metadata.row_group(number).column(column)
+            start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+            position, size = start, 0
+            while position < start + chunk.total_compressed_size:
+                header, decompressed, compressed = parquet_pages._sizes(io.BytesIO(content), position, 16384)
+                position, size = position + header + compressed, size + header + decompressed
+            assert (start + chunk.total_compressed_size, chunk.total_uncompressed_size) == (position, size)
+        assert "" == parquet_pages.oversized(
+            io.BytesIO(content), file.metadata.row_group(number), file.schema_arrow.names
+        )
 
 
 def test_parquet_is_not_held_in_memory():

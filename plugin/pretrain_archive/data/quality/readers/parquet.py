@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.readers.base import TEXT_LIMIT, Broken, Fields, Text, domain_of
+from pretrain_archive.data.quality.readers.parquet_pages import oversized
 
 ROWS = 512
 """Rows of a batch: what is held beside the pages themselves."""
@@ -45,6 +46,8 @@ def read_parquet(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text |
             rows = file.metadata.row_group(group).num_rows
             read = 0
             try:
+                if fault := oversized(source, file.metadata.row_group(group), names):
+                    raise MemoryError(fault)
                 for batch in file.iter_batches(ROWS, [group], list(names), use_threads=False):
                     yield from _rows(path, row + read, _values(batch, names, pa), fields)
                     read += batch.num_rows
@@ -157,4 +160,6 @@ def _told(error: BaseException) -> str:
         return "it is encrypted"
     if "CRC" in str(error) or "checksum" in str(error):
         return "wrong checksum"
+    if isinstance(error, MemoryError) and str(error).startswith("a page says"):
+        return str(error)
     return type(error).__name__
