@@ -1,7 +1,8 @@
 """Secrets stay out of packages: a scan for what tokens and keys look like.
 
 The shapes are those that issuers publish for their own tokens (fixed prefixes and lengths), private key
-blocks, passwords inside URLs, and assignments to names such as ``password``. A finding names file, line and
+blocks, passwords inside URLs, ``Authorization`` headers, and assignments to names such as ``password``, also where
+quotes were escaped because JSON stands inside of JSON. A finding names file, line and
 kind, never the text itself. Digests, ids and public keys do not match: they have no prefix and no such name.
 """
 
@@ -25,6 +26,9 @@ class Secret:
         return f"{self.path} line {self.line}: {self.kind}"
 
 
+_ASSIGNED = rb"(?:\\*[\"'])?\s*(?:[:=]|\xef\xbc\x9a)\s*(?:\\*[\"'])?"
+"""Between a name and its value: quotes, behind any number of backslashes, and a colon of either width."""
+
 SHAPES: dict[str, re.Pattern[bytes]] = {
     "private key": re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
     "AWS access key": re.compile(rb"A(?<![A-Z0-9]A)(?:KI|SI)A[A-Z0-9]{16}(?![A-Z0-9])"),
@@ -42,8 +46,16 @@ SHAPES: dict[str, re.Pattern[bytes]] = {
         rb"://(?<=[a-z0-9+.-]://)[^\s:/@\"'<>\\]{1,64}:(?!\*+@)[^\s/@\"'<>\\]{1,128}@"
     ),
     "password or secret": re.compile(
-        rb"(?i)(?<![a-z])(?:password|passwd|secret(?:_access)?_key|client_secret|api_?key|auth_?token|access_token)"
-        rb"[\"']?\s*[:=]\s*[\"']?(?!\*{3}|null|none|true|false|unrecorded|\$\{|<|[\"',}\s])[^\s\"',}]{6,}"
+        rb"(?i)(?<![a-z])(?:password|passwd|passphrase|secret(?:_access)?_key|client_secret|api_?key|auth_?token"
+        rb"|access_token)"
+        + _ASSIGNED
+        + rb"(?!\*{3}|null|none|true|false|unrecorded|\$\{|<|[\\\"',}\s])[^\s\"',}]{6,}"
+    ),
+    "token or secret": re.compile(
+        rb"(?<=[A-Z0-9])_(?:TOKEN|SECRET)" + _ASSIGNED + rb"(?!/|\d+\b)[A-Za-z0-9._~+/=-]{16,}"
+    ),
+    "authorization header": re.compile(
+        rb"(?i)authorization" + _ASSIGNED + rb"(?:bearer|basic|token)\s+[A-Za-z0-9._~+/=-]{12,}"
     ),
 }
 """What stands before a token is looked at behind its first letters: a pattern that begins with letters is fast."""
@@ -61,11 +73,15 @@ MARKS: dict[str, tuple[bytes, ...]] = {
     "JSON web token": (b"eyJ",),
     "password in a URL": (b"@",),
     "password or secret": (
-        b"password", b"passwd", b"secret_key", b"secret_access_key", b"client_secret", b"apikey", b"api_key",
-        b"authtoken", b"auth_token", b"access_token",
+        b"password", b"passwd", b"passphrase", b"secret_key", b"secret_access_key", b"client_secret", b"apikey",
+        b"api_key", b"authtoken", b"auth_token", b"access_token",
     ),
+    "token or secret": (b"_TOKEN", b"_SECRET"),
+    "authorization header": (b"authorization",),
 }  # fmt: skip
-"""Without one of these (in lower case for the last) a text cannot hold the shape: most records are done here."""
+"""Without one of these (in lower case for :data:`ANY_CASE`) a text cannot hold the shape: most are done here."""
+
+ANY_CASE = {"password or secret", "authorization header"}
 
 BATCH_BYTES = 1 << 20
 
@@ -73,6 +89,9 @@ SHORTEST_WRAPPED = 24
 """Characters: no token fits into less base64."""
 _WORDS = re.compile(rb"[A-Za-z0-9+/_-]{%d,}" % SHORTEST_WRAPPED)
 """Both alphabets of RFC 4648."""
+_LINES = re.compile(rb"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{60,80}(?:\r?\n|(?:\\r)?\\n))+[A-Za-z0-9+/]{2,}")
+"""Base64 in lines, as ``base64`` writes it, also where JSON escaped the line breaks."""
+_BREAKS = re.compile(rb"\r?\n|(?:\\r)?\\n")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
@@ -102,12 +121,19 @@ def _scan_batch(batch: Sequence[tuple[str, bytes]]) -> Iterator[Secret]:
 
 
 def scan(path: str, data: bytes) -> Iterator[Secret]:
-    """Yield what looks like a secret in ``data``, the content of ``path``, and what does inside of its base64."""
+    """Yield what looks like a secret in ``data``, the content of ``path``, and what does inside of its base64.
+
+    Text in UTF-16 is read like any other: without its zero bytes it holds the same letters.
+    """
+    data = data.replace(b"\0", b"")
     for kind, start in _shapes(data):
         yield Secret(path=path, line=_line(data, start), kind=kind)
     for word in sorted({word for word in _WORDS.findall(data) if _may_be_wrapped(word)}):
         for kind in _unwrapped(word):
             yield Secret(path=path, line=_line(data, data.find(word)), kind=f"{kind}, in base64")
+    for lines in _LINES.finditer(data):
+        for kind in _unwrapped(_BREAKS.sub(b"", lines[0])):
+            yield Secret(path=path, line=_line(data, lines.start()), kind=f"{kind}, in base64")
 
 
 def scan_name(path: str) -> Iterator[Secret]:
@@ -129,7 +155,7 @@ def _shapes(data: bytes) -> Iterator[tuple[str, int]]:
     """Kind and place of everything in ``data`` that has the shape of a secret."""
     lower = data.lower()
     for kind, shape in SHAPES.items():
-        text = lower if kind == "password or secret" else data
+        text = lower if kind in ANY_CASE else data
         if any(mark in text for mark in MARKS[kind]):
             for found in shape.finditer(data):
                 yield kind, found.start()
@@ -142,5 +168,5 @@ def _unwrapped(word: bytes) -> Iterator[str]:
         whole = word[start : start + (len(word) - start) // 4 * 4]
         rest = word[start + len(whole) :]
         padded = whole + (rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b"")
-        found |= dict.fromkeys(kind for kind, _ in _shapes(base64.b64decode(padded)))
+        found |= dict.fromkeys(kind for kind, _ in _shapes(base64.b64decode(padded).replace(b"\0", b"")))
     yield from found

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import random
 import string
+import time
 
 import pytest
 
-from pretrain_archive.package.secrets import MARKS, SHAPES, scan, scan_all, scan_name
+from pretrain_archive.package.secrets import ANY_CASE, MARKS, SHAPES, scan, scan_all, scan_name
 
 # Put together at run time, so that no scanner of this repository takes them for real ones.
 SECRETS = [
@@ -25,6 +27,11 @@ SECRETS = [
     pytest.param("s3://user:" + "pa55word@host/x", "password in a URL", id="URL"),
     pytest.param('{"password":"' + 'hunter2hunter2"}', "password or secret", id="JSON"),
     pytest.param("AWS_SECRET_" + "ACCESS_KEY=wJalrXUtnFEMI", "password or secret", id="variable"),
+    pytest.param("passwo" + "rd：hunter2hunter2", "password or secret", id="wide colon"),
+    pytest.param("HUB_TO" + "KEN=abcdefghijk1234567890", "token or secret", id="token variable"),
+    pytest.param(
+        "Authoriza" + "tion: Bearer abcdef0123456789ABCDEF", "authorization header", id="authorization header"
+    ),
 ]
 
 
@@ -50,6 +57,10 @@ def test_secret_is_found_by_kind_and_line(text: str, kind: str) -> None:
         pytest.param("log.example+1a2b3c4d+AQICAwQFBgcICQoLDA0ODw==", id="public key"),
         pytest.param("file:///tmp/a:b@c/d", id="path with colon and at"),
         pytest.param("2026-11-29T10:00:00.000000Z", id="time"),
+        pytest.param(
+            'PAD_TOKEN="[PAD]" EOS_TOKEN=<|endoftext|> MAX_TOKEN=10000000000000000', id="tokens of a text"
+        ),
+        pytest.param(r"{\"password\": \"\", \"api_key\": \"***\"}", id="empty values of JSON inside of JSON"),
     ],
 )
 def test_harmless_text_passes(text: str) -> None:
@@ -111,7 +122,7 @@ def test_the_quick_look_misses_nothing() -> None:
             ends = ["".join(rng.choices(letters, k=rng.randrange(9))) for _ in range(2)]
             data = f"{ends[0]} {case.values[0]} {ends[1]}".encode()
             for kind, shape in SHAPES.items():
-                text = data.lower() if kind == "password or secret" else data
+                text = data.lower() if kind in ANY_CASE else data
                 assert not shape.search(data) or any(mark in text for mark in MARKS[kind])
 
 
@@ -121,3 +132,46 @@ def test_random_bytes_in_base64_are_no_secret() -> None:
     data = "\n".join(base64.b64encode(rng.randbytes(64)).decode() for _ in range(3_000)).encode()
 
     assert [] == list(scan("a.txt", data))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_secret_in_json_inside_of_json_is_found(depth: int) -> None:
+    """A person pastes a configuration into a note: its quotes are escaped, and it still blocks."""
+    text = json.dumps({"password": "hunter2hunter2"})
+    for _ in range(depth):
+        text = json.dumps({"text": text})
+
+    assert ["password or secret"] == [secret.kind for secret in scan("a.json", text.encode())]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_secret_in_utf_16_is_found(encoding: str) -> None:
+    """Logs of other systems have two bytes a letter, in files and inside of base64."""
+    data = ("first\nAKIA" + "ABCDEFGH12345678 end").encode(encoding)
+
+    assert ["a.log line 2: AWS access key"] == [str(secret) for secret in scan("a.log", data)]
+    assert list(scan("a.log", base64.b64encode(data)))
+
+
+@pytest.mark.parametrize("before", range(0, 140, 7))
+def test_a_secret_across_lines_of_base64_is_found(before: int) -> None:
+    """As ``base64`` breaks its lines, also where JSON escaped the breaks."""
+    lines = base64.encodebytes(b"x" * before + b" ghp_" + b"aB3" * 12 + b" and more text behind it" * 3)
+
+    for data in (lines, lines.replace(b"\n", b"\r\n"), json.dumps({"text": lines.decode()}).encode()):
+        assert "GitHub token, in base64" in {secret.kind for secret in scan("a.txt", data)}
+
+
+def test_long_base64_is_read_in_one_pass() -> None:
+    """The work grows with the bytes: four times the text takes about four times as long."""
+
+    def seconds(size: int) -> float:
+        data = base64.b64encode(random.Random(1).randbytes(size))
+        took = []
+        for _ in range(3):
+            start = time.process_time()
+            assert [] == list(scan("a.txt", data))
+            took.append(time.process_time() - start)
+        return min(took)
+
+    assert seconds(1 << 20) < 10 * seconds(1 << 18)
