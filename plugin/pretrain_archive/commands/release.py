@@ -32,6 +32,7 @@ Language = Annotated[
 CODES = {"verified": OK, "intact": NOT_AUTHENTICATED, "changed": FINDING}
 SHOWN = ("name", "version", "created_at", "run", "checkpoint_digest", "rollback", "take_down")
 NEVER = "Its close failed and the gate decided otherwise since; nothing was signed, packaged or exported."
+NOT_YET = "Its run is not closed: the close signs, packages and exports it."
 LISTED = ("applicable", "not_applicable", "known_limits", "usage_scope")
 
 
@@ -75,8 +76,8 @@ def show(release: Release, as_json: Json = False) -> None:
         for check in account.get("serving", ())
     ]
     signed, registered = document["signature"], document["registration"]
-    if not document["stands"]:
-        rows.append(["handed over", f"no: {NEVER}"])
+    if not document["handed_over"]:
+        rows.append(["handed over", f"no: {NOT_YET if document['stands'] else NEVER}"])
     rows.append(["signature", plain(signed["key_fingerprint"]) if signed else "unrecorded (unsigned)"])
     rows.append(["registry", plain(_registered(registered))])
     rows += [

@@ -6,7 +6,7 @@ from typing import get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from pretrain_archive.domain.kinds.release import ASPECTS, ServingAspect
+from pretrain_archive.domain.kinds.release import ASPECTS, MOST_VALUE, ServingAspect
 
 LINE = "one of " + ", ".join(ASPECTS) + ", a colon and the value, such as 'latency: p95 below 200 ms'"
 
@@ -32,4 +32,6 @@ def parse_line(line: str) -> tuple[str, str]:
     name, value = aspect.strip().lower().replace(" ", "_").replace("-", "_"), value.strip()
     if not colon or name not in ASPECTS or not value:
         raise ValueError(f"{line!r} is no serving value: write {LINE}")
+    if len(value) > MOST_VALUE:
+        raise ValueError(f"the value of {name} has {len(value)} characters, at most {MOST_VALUE} are kept")
     return name, value

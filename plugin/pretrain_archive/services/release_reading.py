@@ -86,6 +86,7 @@ def release_document(found: Found) -> dict[str, Any]:
         "created_at": found.record.recorded_at,
         "record": found.record.record_id,
         "stands": standing_release(view) is not None,
+        "handed_over": standing_release(view) is not None and view.state == "closed",
         **made.to_json(),
         "candidates": [fact.to_json() for _, fact in named_candidates(view)],
         "signature": signed.to_json() if signed else None,

@@ -9,7 +9,7 @@ from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.errors import InputError, RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import ServingCheck
-from pretrain_archive.domain.kinds.release import ASPECTS
+from pretrain_archive.domain.kinds.release import ASPECTS, MOST_VALUE
 from pretrain_archive.domain.records import Draft, Edge, Relation
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
@@ -37,8 +37,7 @@ def record_serving(
         )
     if aspect not in ASPECTS:
         raise InputError("aspect", aspect, "is not known", hint=f"Choose one of {', '.join(ASPECTS)}.")
-    if not value.strip():
-        raise InputError("value", value, "is empty", hint="Write the value with its unit.")
+    _require_text(value=value, by=by)
     chosen = chosen_candidate(view)
     if chosen is None:
         raise RefusedError(f"run {run_uid} has no candidate yet", hint="Evaluate a checkpoint first.")
@@ -59,6 +58,17 @@ def record_serving(
     )  # fmt: skip
     ledger.append([draft])
     return check
+
+
+def _require_text(**texts: str) -> None:
+    """Refuse what no record can hold: nothing, too much, or bytes that are no text."""
+    for name, text in texts.items():
+        if not text.strip():
+            raise InputError(name, text, "is empty", hint="Write the value with its unit, and who says so.")
+        if len(text.strip()) > MOST_VALUE:
+            raise InputError(name, f"{text[:40]}…", f"is longer than {MOST_VALUE} characters")
+        if not text.isprintable():
+            raise InputError(name, text, "holds a character that cannot be shown", hint="Write plain text.")
 
 
 def _keep(store: ObjectStore, evidence: Path) -> tuple[str, str]:

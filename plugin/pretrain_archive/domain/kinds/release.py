@@ -13,6 +13,8 @@ ServingAspect = Literal["resources", "latency", "concurrency", "safety_boundary"
 """What is checked before a model serves (R114)."""
 
 ASPECTS: tuple[str, ...] = get_args(ServingAspect)
+MOST_VALUE = 500
+"""Characters of what is said of an aspect."""
 
 
 class ServingCheck(Payload):
@@ -23,7 +25,7 @@ class ServingCheck(Payload):
     """
 
     aspect: ServingAspect
-    value: str = Field(min_length=1, max_length=500)
+    value: str = Field(min_length=1, max_length=MOST_VALUE)
     how: Literal["declared", "measured"]
     by: str = Field(min_length=1)
     checkpoint_digest: Digest | None = None
