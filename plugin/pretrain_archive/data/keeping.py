@@ -8,6 +8,7 @@ from functools import partial
 from typing import BinaryIO, cast
 
 from pretrain_archive.data import layout
+from pretrain_archive.data.condemned import settle
 from pretrain_archive.data.hashing import BLOCK, hash_stream, in_order
 from pretrain_archive.data.manifest import Entry
 from pretrain_archive.data.tree import Listed, Tree, changed, unreadable
@@ -48,6 +49,10 @@ class Copier:
         proven = in_order(partial(_prove_blob, self._store), before)
         for _ in proven:
             pass
+
+    def settle(self) -> None:
+        """After a version names them: see :func:`condemned.settle`."""
+        settle(self._store, {layout.blob_key(f"sha256:{digest.hex()}") for digest in self.found})
 
 
 def _prove_blob(store: ObjectStore, digest: str) -> None:

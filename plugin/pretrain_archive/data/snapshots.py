@@ -70,7 +70,8 @@ def create_snapshot(
         "include": list(include), "exclude": list(exclude),
     }  # fmt: skip
     named = partial(
-        name_version, store, ledger, proof=keep.prove if keep else None, stream=stream, attempt=attempt, actor=actor,
+        name_version, store, ledger, proof=keep.prove if keep else None, settle=keep.settle if keep else None,
+        stream=stream, attempt=attempt, actor=actor,
         origin=origin,
     )  # fmt: skip
     if stamps is None:
@@ -126,11 +127,12 @@ def check_wish(name: str, mode: str) -> None:
 def name_version(
     store: ObjectStore, ledger: Ledger | None, built: Built, fields: Mapping[str, Any], *,
     proof: Callable[[], None] | None, stream: str, attempt: int, actor: Actor, origin: Origin,
+    settle: Callable[[], None] | None = None,
 ) -> SnapshotCreated:  # fmt: skip
     """Make ``built`` the next version of ``fields["name"]``, unless the newest is the same, and record it.
 
     ``fields`` are those of the record that do not follow from the manifest; ``proof`` is called before a new version
-    rests on what was stored before. Closes ``built.file``.
+    rests on what was stored before, ``settle`` when it does and before that is recorded. Closes ``built.file``.
     """
     with built.file:
         wish = SnapshotCreated(
@@ -139,6 +141,8 @@ def name_version(
             total_bytes=built.header.total_bytes, parent=None, unchanged=False,
         )  # fmt: skip
         payload = _unchanged(_parent(store, wish.name), wish) or _make(store, wish, built, proof)
+        if settle is not None and not payload.unchanged:
+            settle()
     if ledger is None:
         return payload
     where = stream or f"data/{wish.name}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from pretrain_archive.artifacts.formats.folder import MARKER
+from pretrain_archive.data.condemned import JOURNALS
 from pretrain_archive.domain.errors import ArchiveError, StorageError
 from pretrain_archive.domain.identity import text_to_path
 from pretrain_archive.domain.kinds import FileDigest
@@ -24,8 +25,6 @@ from pretrain_archive.storage.bulk import KeyFault, StoredVersion, delete_many, 
 from pretrain_archive.storage.port import ObjectStore
 
 log = logging.getLogger(__name__)
-
-JOURNALS = "retention/journal/"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

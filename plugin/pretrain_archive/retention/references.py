@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import groupby, islice
 from pathlib import Path
 
 from pretrain_archive.data.layout import blob_key
@@ -18,6 +18,8 @@ from pretrain_archive.data.manifest import read_entries
 from pretrain_archive.data.snapshots import manifest_key
 from pretrain_archive.data.splits import SplitEntry
 from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.retention.objects import Removal
+from pretrain_archive.storage.bulk import BATCH, StoredVersion
 from pretrain_archive.storage.port import ObjectStore
 
 VERSIONS, SPLITS = "snapshots/", "splits/"
@@ -114,6 +116,45 @@ def references(store: ObjectStore) -> Iterator[References]:
             yield References(database, store)
         finally:
             database.close()
+
+
+def carry_out_unnamed(
+    store: ObjectStore, removal: Removal, versions: Iterable[StoredVersion], *, where: str, batch: int = BATCH
+) -> list[StoredVersion]:
+    """Remove those of ``versions`` that no snapshot version names, batch by batch; what was to go and is not spared.
+
+    What is named is counted anew whenever another version was made since the last count: whoever names content after
+    its removal was written down, and before its batch, keeps it.
+    """
+    gone: list[StoredVersion] = []
+    waiting = iter(versions)
+    counted: References | None = None
+    seen = frozenset[str]()
+    with ExitStack() as stack:
+        while part := list(islice(waiting, batch)):
+            there = frozenset(info.key for info in store.list(VERSIONS))
+            if counted is None or there != seen:
+                stack.close()
+                counted, seen = stack.enter_context(references(store)), there
+            listed = removal.of_keys({entry.key for entry in part})
+            spared = {(entry.key, entry.version) for entry in needed(listed, counted)}
+            going = [entry for entry in part if (entry.key, entry.version) not in spared]
+            removal.carry_out(going, where=where)
+            gone += going
+    return gone
+
+
+def needed(listed: Iterable[StoredVersion], counted: References) -> Iterator[StoredVersion]:
+    """Of all the versions of some keys, by key, those that a snapshot needs.
+
+    Readers see the newest. Where a delete marker hides all, whatever is below it is the only copy and can be shown
+    again: of what is named nothing goes then.
+    """
+    for key, group in groupby(listed, key=lambda entry: entry.key):
+        if counted.named(key):
+            entries = list(group)
+            hidden = any(entry.marker and entry.latest for entry in entries)
+            yield from (entry for entry in entries if hidden or (entry.latest and not entry.marker))
 
 
 def _version_of(key: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from pretrain_archive.data.snapshots import latest_version
 from pretrain_archive.domain.errors import ArchiveError, StorageError
 from pretrain_archive.retention.files import ArtifactFiles, Look, Removed, Target
 from pretrain_archive.retention.objects import Journal, Removal
-from pretrain_archive.retention.references import References, references
+from pretrain_archive.retention.references import References, carry_out_unnamed, references
 from pretrain_archive.retention.subjects import Kept, Subject
 from pretrain_archive.storage.bulk import StoredVersion
 from pretrain_archive.storage.port import ObjectStore
@@ -66,9 +66,7 @@ class SnapshotFiles:
         self._removal.carry_out([e for e in journal.versions if e.key == document], where=target.location)
         with references(self._store) as counted:  # the document is gone, so whoever names content is another
             before = set(counted.versions)
-            spared = {entry.key for entry in journal.versions if counted.named(entry.key)}
-        going = [entry for entry in journal.versions if entry.key not in spared]
-        self._removal.carry_out(going, where=target.location)
+        going = carry_out_unnamed(self._store, self._removal, journal.versions, where=target.location)
         self._regret(target, going, before)
         released = sum(entry.size for entry in going)
         return Removed(bytes_released=released, already_missing=False, versions=len(going))

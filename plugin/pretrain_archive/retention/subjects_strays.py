@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pretrain_archive.domain.identity import format_time
 from pretrain_archive.ledger.canonical import digest_of
 from pretrain_archive.retention.files import ArtifactFiles, Look, Removed, Target
 from pretrain_archive.retention.objects import Removal
-from pretrain_archive.retention.references import references
+from pretrain_archive.retention.references import carry_out_unnamed, needed, references
 from pretrain_archive.retention.strays import folder_strays
 from pretrain_archive.retention.subjects import Kept, Subject
 from pretrain_archive.retention.trees import TreeFiles, measure
@@ -50,7 +51,7 @@ class _Objects:
         """See :class:`ArtifactFiles`."""
         try:
             journal = self._removal.begun(target.ref)
-            found = list(self._removal.still_there(journal.versions)) if journal else self._found(target)
+            found = self._left(target, journal.versions) if journal else self._found(target)
         except ArchiveError as error:
             return Look(presence="unreachable", detail=error.message)
         size = sum(entry.size for entry in found)
@@ -70,12 +71,27 @@ class _Objects:
         # Without its document nobody can go on with a plan whose pieces are half gone.
         first = [entry for entry in journal.versions if entry.key.endswith("/plan.json")]
         self._removal.carry_out(first, where=target.location)
-        self._removal.carry_out(journal.versions, where=target.location)
-        return Removed(bytes_released=journal.size, already_missing=False, versions=len(journal.versions))
+        if _folder_of(target.ref):
+            self._removal.carry_out(journal.versions, where=target.location)
+            return Removed(bytes_released=journal.size, already_missing=False, versions=len(journal.versions))
+        gone = carry_out_unnamed(self._store, self._removal, journal.versions, where=target.location)
+        return Removed(
+            bytes_released=sum(entry.size for entry in gone), already_missing=False, versions=len(gone)
+        )
 
     def finish(self, target: Target) -> None:
         """See :class:`ArtifactFiles`."""
         self._removal.finish(target.ref)
+
+    def _left(self, target: Target, versions: Sequence[StoredVersion]) -> list[StoredVersion]:
+        """What of a removal under way is still to go: not what a version names by now."""
+        there = list(self._removal.still_there(versions))
+        if _folder_of(target.ref) or not there:
+            return there
+        with references(self._store) as counted:
+            keys = self._removal.of_keys({entry.key for entry in there})
+            spared = {(entry.key, entry.version) for entry in needed(keys, counted)}
+        return [entry for entry in there if (entry.key, entry.version) not in spared]
 
     def _found(self, target: Target) -> list[StoredVersion]:
         folder = _folder_of(target.ref)
@@ -84,13 +100,14 @@ class _Objects:
 
 def unnamed(store: ObjectStore) -> list[StoredVersion]:
     """Content and manifests of which no version knows, with hidden versions of what is named."""
+    found: list[StoredVersion] = []
     with references(store) as counted:
-        return [
-            entry
-            for prefix in CONTENT
-            for entry in versions_of(store, prefix)
-            if entry.marker or not entry.latest or not counted.named(entry.key)
-        ]
+        for prefix in CONTENT:
+            for _, group in groupby(versions_of(store, prefix), key=lambda entry: entry.key):
+                entries = list(group)
+                spared = set(needed(entries, counted))
+                found += [entry for entry in entries if entry not in spared]
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
