@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.governed import by
 from tests.support.main_line import Line
 
 from pretrain_archive.compute import namespaces
@@ -20,6 +22,7 @@ from pretrain_archive.domain.exploration import is_exploration
 from pretrain_archive.domain.policy import LoadedPolicy, load_policy, parse_policy
 from pretrain_archive.services import drilling
 from pretrain_archive.services.launch_bench import Bench
+from pretrain_archive.services.platform_changing import Proposal, change_of, propose, verify
 
 ROOT = Path(__file__).parents[3]
 TRAINER = ROOT / "docker" / "trainer"
@@ -91,13 +94,20 @@ def test_a_network_that_is_cut(line: Line) -> None:
     assert [] == list(namespaces.PLACES.glob(f"padrill-{os.getpid()}-*"))
 
 
-@pytest.mark.requirement("R234")
+@pytest.mark.requirement("R229", "R234")
 def test_a_frozen_worker(line: Line) -> None:
-    """One rank of four gets SIGSTOP: it lives and does nothing; the others' patience ends, and all are ended."""
+    """One rank of four gets SIGSTOP: the others' patience ends, all are ended; such a drill verifies a change."""
+    record = propose(line.ledger, lambda _: line.policy, Proposal(
+        component="framework", where="python.version", before="3.0.0", after=platform.python_version(), reason="newer",
+        regression="drill:worker_frozen", stages=(0.5, 1.0), key=True, projects=("drill",), rollback="3.0.0 again",
+        limits=("none known",),
+    ), by("pat"))  # fmt: skip
     filed = drill(line, inject="worker_frozen", patience=6)
 
     require_recovered(line, filed)
     assert "worker 3 on node 1 was frozen at step" in filed.detail
+    verify(line.ledger, change_of(line.ledger, record.payload["change_id"]), line.view(), by("pat"))
+    assert "verified" == change_of(line.ledger, record.payload["change_id"]).state
 
 
 def test_without_namespaces_a_cut_network_is_unrecorded_and_never_passes(
