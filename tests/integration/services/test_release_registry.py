@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import http.server
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import pytest
 from tests.support.artifact_run import ACTOR, Run
@@ -16,14 +12,11 @@ from tests.support.mlflow_server import LossyWire, call, free_port, mlflow_url, 
 from tests.support.released import TERMS, released_run
 
 from pretrain_archive.artifacts.export_mlflow import (
-    DIGEST,
-    RUN,
-    Access,
     MlflowRegistry,
-    RegistryUnavailableError,
 )
+from pretrain_archive.cli import run_command
 from pretrain_archive.domain import kinds
-from pretrain_archive.domain.errors import ArchiveError, RefusedError
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.factory import open_ledger
@@ -194,17 +187,30 @@ def test_versions_of_the_name_that_people_made_are_left_alone(run, mlflow_url):
     assert ["1", "2", "3"] == [row["version"] for row in versions(mlflow_url, name)]
 
 
-def test_a_version_that_was_removed_there_is_not_made_again(run, mlflow_url):
+def exported_by_command(run, url, monkeypatch, capfd) -> tuple[int, dict]:
+    """The exit code and the document of ``release export``."""
+    settings = {"DATABASE_URL": f"sqlite:///{run.folder.parent / 'ledger.db'}", "MLFLOW_URL": url}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AIRFLOW__PRETRAIN_ARCHIVE__{name}", value)
+    code = run_command(["release", "export", run.uid, "--json"])
+    return code, json.loads(capfd.readouterr().out)
+
+
+def test_a_version_that_was_removed_there_is_not_made_again(run, mlflow_url, monkeypatch, capfd):
     """A person removed it: a retried close keeps the record, and whoever asks is told."""
     told = export(run, mlflow_url)
     registry = MlflowRegistry(mlflow_url)
     assert still_listed(run.ledger, run.uid, registry, told)
+    code, document = exported_by_command(run, mlflow_url, monkeypatch, capfd)
+    assert (0, "registered", told.version) == (code, document["state"], document["version"])
     entry = entry_of(load_run(run.ledger, run.uid), facts(run, kinds.ReleaseMade)[0])
     registry._call("DELETE", "model-versions/delete", {"name": entry.name, "version": told.version})
 
     assert told == export(run, mlflow_url)
     assert not still_listed(run.ledger, run.uid, registry, told)
     assert [] == versions(mlflow_url, entry.name)
+    code, document = exported_by_command(run, mlflow_url, monkeypatch, capfd)
+    assert (1, "missing") == (code, document["state"])
 
 
 def test_only_what_was_handed_over_is_exported(tmp_path):
@@ -253,149 +259,3 @@ def test_a_registry_that_is_down_is_recorded_and_tried_again(run, mlflow_url):
     assert told[0] == told[1]
     assert 1 == len(facts(run, kinds.ReleaseExportPending))
     assert isinstance(export(run, mlflow_url), kinds.ReleaseExported)
-
-
-@contextmanager
-def answering(answer: Callable[[http.server.BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    """A server that gives one answer to everything."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        """Answers."""
-
-        def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            answer(self)
-
-        do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - names of the standard library
-
-        def log_message(self, *_) -> None:
-            """Nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-def send(status: int, body: bytes = b"", **head: str) -> Callable[[http.server.BaseHTTPRequestHandler], None]:
-    """An answer of that status."""
-
-    def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
-        handler.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **head}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("answer", "later", "words"),
-    [
-        pytest.param(send(503), True, "503", id="overloaded"),
-        pytest.param(send(429), True, "429", id="throttled"),
-        pytest.param(lambda h: h.connection.close(), True, "does not answer", id="ends the connection"),
-        pytest.param(send(401, b'{"message": "who are you"}'), False, "401 who are you", id="not allowed"),
-        pytest.param(send(302, Location="http://127.0.0.1:1/"), False, "302", id="sends us elsewhere"),
-        pytest.param(send(200, b"<html>"), False, "not valid JSON", id="another kind of server"),
-        pytest.param(send(200, b"[1]"), False, "no JSON object", id="a list"),
-        pytest.param(send(200, b"[" * 100_000), False, "nested too deeply", id="deep"),
-        pytest.param(
-            send(200, b'{"model_versions": [], "next_page_token": "x"}'),
-            False,
-            "without end",
-            id="endless pages",
-        ),
-    ],
-)
-def test_a_registry_that_misbehaves(run, answer, later, words, monkeypatch):
-    """Each ends as pending with what was answered; none is a traceback, none carries credentials on."""
-    monkeypatch.setattr("pretrain_archive.artifacts.export_mlflow.MOST_PAGES", 3)
-    entry = entry_of(load_run(run.ledger, run.uid), facts(run, kinds.ReleaseMade)[0])
-    with answering(answer) as url:
-        access = Access(token="a secret token")
-        registry = MlflowRegistry(url, access=access, timeout=5)
-        with pytest.raises(ArchiveError, match=words) as raised:
-            registry.register(entry)
-        assert later == isinstance(raised.value, RegistryUnavailableError)
-        assert "secret" not in f"{raised.value} {registry!r} {access!r}"
-
-        told = export(run, url, timeout=5)
-    assert words in told.reason
-
-
-def echo(handler: http.server.BaseHTTPRequestHandler) -> None:
-    """A debugging server: repeats what it was shown."""
-    told = json.dumps({"message": f"what is {handler.headers['Authorization']}?\ud800\x1b[2J"}).encode()
-    send(400, told)(handler)
-
-
-def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
-    """An answer without end, a byte now and then: no single read ever times out."""
-    handler.send_response(200)
-    handler.end_headers()
-    try:
-        while True:
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
-            time.sleep(0.1)
-    except OSError:
-        return
-
-
-ROWS = json.dumps({
-    "model_versions": [
-        5, {"tags": 5}, {"tags": ["x", {"key": 1}]},
-        {"name": "NAME", "version": "9" * 5000, "tags": [{"key": k, "value": k} for k in (RUN, DIGEST)]},
-    ]
-})  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        pytest.param(echo, "what is", id="repeats the credentials"),
-        pytest.param(drip, "no whole answer in 2 s", id="drips"),
-        pytest.param(send(400, b"[" * 4096), "400", id="deep refusal"),
-        pytest.param(send(200, b" " * (17 << 20)), "more than", id="huge"),
-        pytest.param(send(200, b"{" + b'"%s": 1,' % (b"k" * 9000) * 2 + b"}"), "not valid JSON", id="long words"),
-        pytest.param(send(200, b'{"model_versions": 5}'), "does not list it", id="versions are a number"),
-        pytest.param(send(200, b'{"next_page_token": "' + b"x" * 9000 + b'"}'), "without end", id="long token"),
-        pytest.param(send(200, ROWS.encode()), "does not list it", id="rows of other forms"),
-    ],
-)  # fmt: skip
-def test_a_registry_that_means_harm(run, answer, words):
-    """Bounded in time, bytes and words; credentials that it repeats stand in no record."""
-    access = Access(user="archive", password="a secret")
-    with answering(answer) as url:
-        registry = MlflowRegistry(url, access=access, timeout=2)
-        caller = Caller(origin=run.origin(), actor=ACTOR)
-        told = export_release(run.ledger, caller, run.uid, Releasing(registry=registry))
-
-    assert isinstance(told, kinds.ReleaseExportPending)
-    assert words in told.reason
-    assert len(told.reason) < 1000
-    assert told.reason.isprintable()
-    pair = access.header()["Authorization"].partition(" ")[2]
-    assert [] == [secret for secret in ("a secret", pair) if secret in told.reason]
-
-
-@pytest.mark.parametrize("token", ["a\nsecret", "sécret"])
-def test_a_token_that_no_header_carries_is_refused_unseen(run, token):
-    """The library's own words would repeat it."""
-    registry = MlflowRegistry(f"http://127.0.0.1:{free_port()}", access=Access(token=token))
-    told = export_release(
-        run.ledger, Caller(origin=run.origin(), actor=ACTOR), run.uid, Releasing(registry=registry)
-    )
-
-    assert "MLFLOW_TRACKING_TOKEN" in told.reason
-    assert "cret" not in told.reason
-
-
-def test_credentials_are_shown_as_mlflow_s_own_client_shows_them():
-    """A token first, else user and password."""
-    assert {"Authorization": "Bearer t"} == Access(token="t", user="u").header()
-    assert {"Authorization": "Basic dTpw"} == Access(user="u", password="p").header()
-    assert {} == Access().header()
