@@ -193,7 +193,7 @@ def _single_baselines(readings: Sequence[tuple[str, Reading]]) -> list[Baseline]
         for baseline in reading.baselines:
             file, before = seen.setdefault(baseline.name, (name, baseline))
             told = {metric.name: metric for metric in before.metrics}
-            same = {"metrics": []}
+            same: dict[str, Any] = {"metrics": []}
             if before.model_copy(update=same) != baseline.model_copy(update=same) or any(
                 told.get(metric.name, metric) != metric for metric in baseline.metrics
             ):

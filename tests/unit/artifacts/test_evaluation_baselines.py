@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +262,59 @@ def test_a_definition_that_changed_within_its_group_is_flagged(bench: Bench) -> 
     bench.second = Run(bench.ledger, bench.store, bench.folder / "e").open()
     apart = bench.judge(baseline(), definition={"metric": "x"}, setting=Setting(group="another"))
     assert [] == apart.flags
+
+
+@pytest.mark.requirement("R120")
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        pytest.param([], id="no metric at all"),
+        pytest.param([{**loss(9.0), "name": "other"}], id="another metric alone"),
+    ],
+)
+def test_a_baseline_without_a_number_to_compare_is_none(bench: Bench, metrics: list[dict[str, Any]]) -> None:
+    """A name with nothing measured allows no claim, also where no rule asks for a comparison."""
+    fact = bench.judge(baseline(metrics=metrics))
+
+    assert {"no_baseline"} == {flag_code(flag) for flag in fact.flags}
+    assert ([False], False) == ([b.counted for b in fact.baselines], fact.passed)
+
+
+@pytest.mark.requirement("R119")
+def test_a_trained_checkpoint_of_the_run_is_no_untrained_model(bench: Bench) -> None:
+    """An early, bad checkpoint would be easy to beat."""
+    early = bench.second.checkpoint(5, content=b"\x05" * 16)
+    bench.second.checkpoint(20)
+
+    fact = bench.judge(baseline(digest=early.digest))
+
+    assert any("is the checkpoint of step 5 of this run" in flag for flag in fact.flags)
+    assert not fact.passed
+
+
+@pytest.mark.requirement("R119")
+def test_a_result_from_elsewhere_bears_out_no_baseline(bench: Bench) -> None:
+    """Neither what an output calls another data version nor the ledger's own comparison rests on an import."""
+    checkpoint = bench.first.checkpoint(10, content=b"\x09" * 16)
+    bench.first.evaluate(checkpoint, 9.0)
+    bench.ledger.log[-1] = replace(
+        bench.ledger.log[-1], payload={**bench.ledger.log[-1].payload, "imported": True}
+    )
+
+    fact = bench.judge(baseline("other data version", checkpoint.digest))
+
+    assert "baseline_unknown" in {flag_code(flag) for flag in fact.flags}
+    assert not fact.passed
+
+
+def test_the_ledgers_baseline_cannot_be_the_candidate_itself(bench: Bench) -> None:
+    """The same bytes, released before under the run's name."""
+    released = bench.released()
+    again = bench.second.checkpoint(10, content=b"\x09" * 16)
+    assert released.digest == again.digest
+    bench.second.append(bench.second_view().opened.model_copy(update={"conf": {"release_name": "demo"}}))
+
+    fact = bench.judge(setting=Setting(baselines=("previous version",)))
+
+    assert {"baseline_same_as_candidate", "no_baseline"} == {flag_code(flag) for flag in fact.flags}
+    assert not fact.passed

@@ -183,3 +183,13 @@ def test_a_suite_finds_its_metrics_by_task_and_filter() -> None:
     assert "question-answering-1@1/accuracy" == defined["capital_cities.acc"]
     assert "question-answering-1@1/accuracy" == defined["sums.exact_match,strict-match"]
     assert "" == defined["held_out_text.bits_per_byte"]
+
+
+def test_a_group_without_an_aggregate_of_its_own_has_no_metric() -> None:
+    """The harness writes a blank under a blank for it."""
+    document = lm_eval_result()
+    document["results"]["bundle"] = {" ": " ", "alias": "bundle"}
+    document["group_subtasks"]["bundle"] = ["sums"]
+
+    assert [m.name for m in read().metrics] == [m.name for m in read(document).metrics]
+    assert () == read(document).flags

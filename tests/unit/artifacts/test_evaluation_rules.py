@@ -9,8 +9,18 @@ import pytest
 from tests.fakes.memory_ledger import MemoryLedger
 from tests.support.artifact_run import DIGEST, Run
 
+from pretrain_archive.artifacts import metric_files
+from pretrain_archive.artifacts.metrics import read_output
 from pretrain_archive.artifacts.reading import Reading
-from pretrain_archive.artifacts.rules import BetterThanBaselines, Limit, fixed_rules, rules_of, told
+from pretrain_archive.artifacts.rules import (
+    BetterThanBaselines,
+    Limit,
+    contradicted,
+    fixed_rules,
+    rules_of,
+    told,
+)
+from pretrain_archive.artifacts.suites import load_suite
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.run_view import RunView
@@ -117,3 +127,65 @@ def test_rules_are_told_in_words() -> None:
     """As a refusal names them."""
     assert "loss at most 2" == told(LOSS)
     assert "acc better than every baseline" == told(BetterThanBaselines(metric="acc", direction="higher"))
+
+
+def metric(name: str, value: float, **more: Any) -> kinds.MetricResult:
+    """A metric of a share, higher is better."""
+    return kinds.MetricResult(
+        **{"name": name, "unit": "share", "direction": "higher", "value": value, **more}
+    )
+
+
+@pytest.mark.requirement("R117")
+def test_another_name_of_the_same_metric_cannot_hide_a_value() -> None:
+    """The suite calls both names accuracy: with two values nothing is picked; of another task it is another number."""
+    rule = Limit(metric="accuracy", direction="higher", limit=0.5)
+    defined = {"defined_by": "question-answering-1@1/accuracy"}
+    best = metric("accuracy", 0.9, **defined)
+
+    told_twice = rule.decide(Reading(metrics=(metric("acc", 0.1, **defined), best)))
+
+    assert (False, "accuracy is given 2 times: accuracy, acc") == (told_twice["passed"], told_twice["reason"])
+    assert rule.decide(Reading(metrics=(metric("acc", 0.9, **defined), best)))["passed"]
+    assert rule.decide(Reading(metrics=(metric("arc.acc", 0.1, **defined), best)))["passed"]
+
+
+def test_a_part_does_not_stand_for_the_whole() -> None:
+    """Few errors of one kind are not few errors."""
+    parsed = metric_files.parse(b'{"errors.syntax": 0.01}', where="x")
+    reading = read_output(parsed, where="x", suites=(load_suite("code-1"),))
+
+    outcome = Limit(metric="errors", direction="lower", limit=0.1).decide(reading)
+
+    assert (False, "errors was not measured") == (outcome["passed"], outcome["reason"])
+    assert Limit(metric="errors.syntax", direction="lower", limit=0.1).decide(reading)["passed"]
+    assert "code-1@1/errors.syntax" == reading.metrics[0].defined_by
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "unit", "passed"),
+    [
+        pytest.param(35.0, 0.9, "", False, id="percentage against a share"),
+        pytest.param(35.0, 0.9, "percent", False, id="and it says so"),
+        pytest.param(0.95, 0.9, "", True, id="two shares"),
+        pytest.param(95.0, 90.0, "", True, id="two percentages"),
+        pytest.param(35.0, 0.9, "points", True, id="another unit"),
+    ],
+)
+def test_a_limit_judges_a_value_of_its_own_scale(value: float, limit: float, unit: str, passed: bool) -> None:
+    """35 percent is no accuracy of at least 0.9."""
+    rule = Limit(metric="acc", direction="higher", limit=limit)
+
+    outcome = rule.decide(Reading(metrics=(metric("acc", value, unit=unit),)))
+
+    assert (passed, passed) == (outcome["passed"], not outcome["reason"])
+
+
+def test_rules_that_point_the_other_way_are_named() -> None:
+    """Also under the suite's name for a metric, and where two rules point both ways."""
+    acc = metric("acc", 0.7, defined_by="question-answering-1@1/accuracy")
+    lower = Limit(metric="accuracy", direction="lower", limit=0.9)
+    higher = Limit(metric="acc", direction="higher", limit=0.5)
+
+    flag = "contradictory: acc is reported as higher is better, the rule says lower"
+    assert [flag] == contradicted([lower, higher], [acc])

@@ -182,3 +182,16 @@ def test_finite_names_what_is_not() -> None:
     assert (None, "-inf") == metric_files.finite(-math.inf)
     with pytest.raises(ValueError, match="expected a number"):
         metric_files.finite(True)  # noqa: FBT003 - the value itself
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"{}\n" * 1_100_000, id="lines"),
+        pytest.param(b"[" + b"[]," * 2_100_000 + b"0]", id="lists"),
+    ],
+)
+def test_a_file_of_too_many_values_is_refused_before_it_is_parsed(raw: bytes) -> None:
+    """A few megabytes on disk would take gigabytes as objects."""
+    with pytest.raises(InputError, match="at most 4000000 values on 1000000 lines"):
+        metric_files.parse(raw, where="big.json")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pretrain_archive.artifacts import metric_files, metric_log
 from pretrain_archive.artifacts.metric_files import RepeatedMetricError
 from pretrain_archive.artifacts.metrics import flag_code, read_output
+from pretrain_archive.domain.errors import InputError
 
 
 def lines(rows: Iterable[Any]) -> bytes:
@@ -118,3 +119,29 @@ def test_no_point_is_lost_and_the_curve_rises(points: list[tuple[int, int]]) -> 
 
     assert len(points) == len(log.points["x"]) == len(kept) + aside
     assert sorted(set(kept)) == kept
+
+
+@pytest.mark.case("E05")
+def test_a_branch_that_was_left_counts_for_no_metric() -> None:
+    """Attempt 2 went back to 160 and told no accuracy: that of step 200 belongs to what was left behind."""
+    rows = [
+        {"attempt": 1, "step": step, "loss": 1.0, **({"acc": 0.9} if step == 200 else {})}
+        for step in (100, 200)
+    ]
+    rows += [{"attempt": 2, "step": 160, "loss": 0.9}]
+    log = log_of(rows)
+
+    assert [(100, 1), (160, 2)] == [(p.step, p.attempt) for p in log.effective("loss")]
+    assert [] == log.effective("acc")
+    assert [{"attempt": 2, "from_step": 160, "set_aside": 1}] == log.taken_over("acc")
+    reading = read_output(metric_files.parse(lines(rows), where="log"), where="log")
+    assert (["loss"], True) == (
+        [m.name for m in reading.metrics], any(f.startswith("no_value: no point of acc") for f in reading.flags),
+    )  # fmt: skip
+    assert log.to_json()["curves"]["acc"]["final_step"] is None
+
+
+def test_a_log_that_goes_back_without_end_is_refused() -> None:
+    """Each line an attempt of its own: no training does that."""
+    with pytest.raises(InputError, match="at most 1000 attempts"):
+        log_of({"step": 2000 - number, "loss": 1.0} for number in range(1500))
