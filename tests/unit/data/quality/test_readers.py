@@ -365,7 +365,7 @@ def test_a_page_that_claims_gigabytes_is_not_believed(sizes, words):
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
-def test_pages_of_every_kind_are_walked_to_the_end_of_their_column(version, compression):
+def test_pages_of_every_kind_are_walked_to_the_end_of_their_column(version, compression, monkeypatch):
     """Headers and pages together are as long as the directory says: no page is passed over unseen."""
     content = parquet(
         ROWS, data_page_version=version, compression=compression, data_page_size=4096, row_group_size=1000
@@ -380,9 +380,12 @@ def test_pages_of_every_kind_are_walked_to_the_end_of_their_column(version, comp
                 header, decompressed, compressed = parquet_pages._sizes(io.BytesIO(content), position, 16384)
                 position, size = position + header + compressed, size + header + decompressed
             assert (start + chunk.total_compressed_size, chunk.total_uncompressed_size) == (position, size)
-        assert "" == parquet_pages.oversized(
-            io.BytesIO(content), file.metadata.row_group(number), file.schema_arrow.names
-        )
+            limit = chunk.total_uncompressed_size // 8
+            monkeypatch.setattr(parquet_pages, "LARGEST_PAGE", limit)
+            pages = parquet_pages.Pages(io.BytesIO(content))
+            assert pages.oversized(number, [chunk.path_in_schema]).startswith("a page says")
+            monkeypatch.undo()
+            assert "" == pages.oversized(number, [chunk.path_in_schema])
 
 
 def test_parquet_is_not_held_in_memory():

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, cast
 
 from pretrain_archive.data.hashing import BLOCK
 from pretrain_archive.data.quality.readers.base import TEXT_LIMIT, Broken, Fields, Text, domain_of
-from pretrain_archive.data.quality.readers.parquet_pages import oversized
+from pretrain_archive.data.quality.readers.parquet_pages import Pages
 
 ROWS = 512
 """Rows of a batch: what is held beside the pages themselves."""
@@ -41,12 +41,12 @@ def read_parquet(path: str, stream: BinaryIO, fields: Fields) -> Iterator[Text |
         if isinstance(names, str):
             yield Broken(path=path, line=0, reason=names, kind="no text")
             return
-        row = 1
+        row, pages = 1, Pages(source)
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             read = 0
             try:
-                if fault := oversized(source, file.metadata.row_group(group), names):
+                if fault := pages.oversized(group, names):
                     raise MemoryError(fault)
                 for batch in file.iter_batches(ROWS, [group], list(names), use_threads=False):
                     yield from _rows(path, row + read, _values(batch, names, pa), fields)

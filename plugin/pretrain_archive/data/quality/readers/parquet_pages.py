@@ -8,39 +8,70 @@ decompressed, field 3 the size on disk) and https://github.com/apache/thrift/blo
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import io
+from collections.abc import Collection, Mapping
 from typing import Any, BinaryIO
 
 LARGEST_PAGE = 256 * 1024 * 1024
 """Bytes of a page when decompressed; writers make pages of about 1 MiB."""
 
 _LENGTHS = (256, 16 * 1024, 16 * 1024 * 1024)
-"""How much is read to find a whole header, if less is not enough: it holds the page's lowest and highest value, which may be long."""
+"""How much is read to find a whole header, if less is not enough: it may hold long values."""
 
 _UNCOUNTED = 100
 """Old writers left the header of a dictionary out of a column's size."""
 
 _DEEPEST = 16
+_DIRECTORY: Mapping[int, Any] = {4: {1: {3: {3: None, 7: None, 9: None, 11: None}}}}
+"""What is kept of FileMetaData: row groups (4), their columns (1), of ColumnMetaData (3) path, size and offsets."""
+
 _INTEGERS = (4, 5, 6)
+_FIXED = {1: 1, 2: 1, 3: 1, 7: 8}
+"""Bytes of a truth value in a list, a byte, a double."""
+
 _BINARY, _LIST, _SET, _STRUCT = 8, 9, 10, 12
 
 
-def oversized(source: BinaryIO, group: Any, columns: Collection[str]) -> str:
-    """Why a row group's pages are too large to be read, empty if they are not.
+class Pages:
+    """Where each row group's columns lie, as the file's directory says, and what their pages ask for.
 
-    ``group`` is pyarrow's RowGroupMetaData. A header that cannot be parsed ends the look at its column: the reader
-    parses it too and tells what is wrong with it.
+    The directory is read here and not through pyarrow's column metadata: what that throws about a damaged one cannot
+    be caught and ends the process.
     """
-    for number in range(group.num_columns):
-        chunk = group.column(number)
-        if chunk.path_in_schema.partition(".")[0] not in columns:
-            continue
-        start = chunk.data_page_offset
-        if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
-            start = chunk.dictionary_page_offset
-        if fault := _fault(source, start, start + chunk.total_compressed_size):
-            return fault
-    return ""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        size = source.seek(0, io.SEEK_END)
+        source.seek(size - 8)
+        length = int.from_bytes(source.read(4), "little")
+        source.seek(max(0, size - 8 - length))
+        try:
+            self._groups = _Thrift(source.read(length)).struct(_DIRECTORY).get(4, [])
+        except (IndexError, ValueError):  # the reader parses it too and tells what is wrong
+            self._groups = []
+
+    def oversized(self, group: int, columns: Collection[str]) -> str:
+        """Why the pages of a row group's ``columns`` cannot be read, empty if nothing speaks against it."""
+        try:
+            return self._look(group, columns)
+        except (
+            AttributeError,
+            KeyError,
+            IndexError,
+            TypeError,
+        ):  # numbers where structs belong: told by the reader
+            return ""
+
+    def _look(self, group: int, columns: Collection[str]) -> str:
+        for chunk in (one.get(3, {}) for one in self._groups[group].get(1, [])):
+            name = next(iter(chunk.get(3, ())), b"").decode("utf-8", "replace")
+            size, start, dictionary = chunk.get(7), chunk.get(9), chunk.get(11, 0)
+            if name not in columns or size is None or start is None:
+                continue
+            start = dictionary if 0 < dictionary < start else start
+            if fault := _fault(self._source, start, start + size):
+                return fault
+        return ""
 
 
 def _fault(source: BinaryIO, position: int, end: int) -> str:
@@ -63,7 +94,7 @@ def _sizes(source: BinaryIO, position: int, most: int) -> tuple[int, int, int] |
     source.seek(position)
     thrift = _Thrift(source.read(most))
     try:
-        fields = thrift.struct()
+        fields = thrift.struct({2: None, 3: None})
     except (IndexError, ValueError):
         return None
     if not isinstance(fields.get(2), int) or not isinstance(fields.get(3), int):
@@ -77,61 +108,62 @@ def _int32(value: int) -> int:
 
 
 class _Thrift:
-    """The compact protocol, as far as a page header needs it: integers are kept, the rest is stepped over."""
+    """The compact protocol, as far as directory and page headers need it: what is wanted is kept, the rest passed."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw = raw
         self.at = 0
 
-    def struct(self, depth: int = 0) -> dict[int, int]:
-        """The integer fields of the struct that begins here; ``IndexError`` where it is cut."""
+    def struct(self, wanted: Mapping[int, Any], depth: int = 0) -> dict[int, Any]:
+        """The ``wanted`` fields of the struct that begins here, by number, each with what is wanted of it in turn.
+
+        Raises ``IndexError`` where it is cut and ``ValueError`` where it is no such struct.
+        """
         if depth > _DEEPEST:
             raise ValueError("nested too deeply")
-        fields: dict[int, int] = {}
+        fields: dict[int, Any] = {}
         name = 0
         while head := self._byte():
             name = name + (head >> 4) if head >> 4 else self._zigzag()
-            value = self._value(head & 15, depth)
-            if value is not None:
+            if head & 15 in {1, 2}:  # a truth value stands in the field's own head
+                continue
+            value = self._value(head & 15, wanted.get(name) or {}, depth)
+            if name in wanted:
                 fields[name] = value
         return fields
 
-    def _value(self, kind: int, depth: int) -> int | None:
+    def _value(self, kind: int, wanted: Mapping[int, Any], depth: int) -> Any:
         if kind in _INTEGERS:
             return self._zigzag()
-        if kind in {1, 2}:  # a truth value stands in the field's own head
-            return None
-        if kind in {3, 7}:
-            self._skip(1 if kind == 3 else 8)  # a byte, a double
-        elif kind == _BINARY:
-            self._skip(self._varint())
-        elif kind == _STRUCT:
-            self.struct(depth + 1)
-        elif kind in {_LIST, _SET}:
-            self._list(depth + 1)
-        else:
-            raise ValueError("not a kind that a page header has")
-        return None
+        if kind in _FIXED:
+            return self._take(_FIXED[kind])
+        if kind == _BINARY:
+            return self._take(self._varint())
+        if kind == _STRUCT:
+            return self.struct(wanted, depth + 1)
+        if kind in {_LIST, _SET}:
+            return self._list(wanted, depth + 1)
+        raise ValueError("not a kind that these structs have")
 
-    def _list(self, depth: int) -> None:
+    def _list(self, wanted: Mapping[int, Any], depth: int) -> list[Any]:
         if depth > _DEEPEST:
             raise ValueError("nested too deeply")
         head = self._byte()
         count = head >> 4 if head >> 4 < 15 else self._varint()  # 15: the count follows
-        for _ in range(min(count, len(self._raw) + 1)):
-            if head & 15 in {1, 2}:
-                self._skip(1)
-            else:
-                self._value(head & 15, depth)
+        if count > len(self._raw) - self.at:
+            raise ValueError("more entries than bytes")
+        return [self._value(head & 15, wanted, depth) for _ in range(count)]
 
     def _byte(self) -> int:
         self.at += 1
         return self._raw[self.at - 1]
 
-    def _skip(self, size: int) -> None:
-        self.at += size
-        if self.at > len(self._raw):
+    def _take(self, size: int) -> bytes:
+        taken = self._raw[self.at : self.at + size]
+        if len(taken) < size:
             raise IndexError
+        self.at += size
+        return taken
 
     def _varint(self) -> int:
         value = 0
