@@ -47,12 +47,13 @@ def to_bucket(location: str) -> tuple[str, bytes] | None:
         raise InputError(
             "location", f"{S3_SCHEME}…/{path}", "has a user part, which it cannot have", hint=HINT
         )
-    prefix = unquote_to_bytes(path).strip(b"/")
+    prefix = unquote_to_bytes(path).rstrip(b"/")
     try:
         prefix.decode()
     except UnicodeDecodeError:
         raise InputError("location", location, "the prefix is not UTF-8, which S3 keys are") from None
-    if not _BUCKET.fullmatch(bucket) or not prefix:
+    # A key may begin with a slash, and is another one than without: that is not guessed.
+    if not _BUCKET.fullmatch(bucket) or not prefix or prefix.startswith(b"/"):
         raise InputError("location", location, "does not name a bucket and a prefix in it", hint=HINT)
     return bucket, prefix
 

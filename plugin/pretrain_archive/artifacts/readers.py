@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Mark = tuple[str | int, ...]
 
-MOST_FILES = 1_000_000
+MOST_FILES = 100_000
 """A folder with more files is no checkpoint, and its listing must not fill the memory."""
 
 GRANULE_SECONDS = 0.02

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pretrain_archive.artifacts import hashing, readers, scanning
-from pretrain_archive.artifacts.classes import CLASSES, CheckpointClass
+from pretrain_archive.artifacts.claims import Claim, contradictions, unnamable
+from pretrain_archive.artifacts.classes import CLASSES
 from pretrain_archive.artifacts.formats import Inspection, inspect
 from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.artifacts.generations import (
@@ -52,22 +53,6 @@ __all__ = [
 ]  # fmt: skip
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
-    """What the run says about a checkpoint; ``snapshot`` is ``NAME@VERSION``, ``attempt`` counts from 1."""
-
-    run_uid: str
-    attempt: int
-    step: int
-    tokens: int | None
-    snapshot: str
-    configuration_digest: str
-    responsible: str
-    artifact_class: CheckpointClass = "recovery"
-    purpose: str = ""
-    model: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,23 +209,10 @@ def _look(work: _Work) -> Inspection:
         for file in seen.files
         if marks.get(file.path, file.mark) != file.mark
     ]
-    problems = [*seen.problems, *_contradictions(seen, work.claim), *moving]
+    problems = [*seen.problems, *contradictions(seen, work.claim), *moving, *unnamable(seen.files)]
     if problems:
         raise _RefusalError(*problems)
     return seen
-
-
-def _contradictions(seen: Inspection, claim: Claim) -> list[str]:
-    pairs = (
-        ("step", claim.step, seen.step),
-        ("tokens", claim.tokens, seen.tokens),
-        ("configuration", claim.configuration_digest, seen.configuration_digest),
-    )
-    return [
-        f"{name}: the run says {said}, the checkpoint's state file {found}"
-        for name, said, found in pairs
-        if said is not None and found is not None and said != found
-    ]
 
 
 def _scanned(scan: TensorScan | None) -> list[str]:

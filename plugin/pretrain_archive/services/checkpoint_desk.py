@@ -183,7 +183,7 @@ def verify_place(
     ledger: Ledger, place: str, *, progress: Meter | None = None, opened: Opened = open_reader
 ) -> tuple[CheckpointRegistered, list[Item]]:
     """The same for the newest checkpoint that was registered at a place; :class:`CheckpointError` if none was."""
-    address = address_of(place)
+    address = opened(address_of(place)).location  # as records spell it
     found: CheckpointRegistered | None = None
     for _, body in ledger.bodies(kinds=["checkpoint.registered"]):
         if body["payload"].get("location") == address:

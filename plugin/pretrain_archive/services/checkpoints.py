@@ -121,7 +121,7 @@ def register_all(ledger: Ledger, caller: Caller, run_uid: str, *, scan: bool = F
         told = replace(reading, progress=_progress(caller, found.step))
         try:
             kept.append(_register(ledger, caller, view, found, told))
-        except CheckpointError as error:
+        except (CheckpointError, InputError) as error:  # one folder must not hinder the others
             refused.append(f"step {found.step}: {error.message}")
     if not kept:
         raise CheckpointError(

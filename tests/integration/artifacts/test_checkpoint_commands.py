@@ -15,6 +15,7 @@ import pytest
 from tests.support.artifact_files import write_checkpoint, write_sharded
 from tests.support.main_line import Line
 
+from pretrain_archive.artifacts import verification
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.cli import run_command
 from pretrain_archive.domain.kinds import CheckpointOverwritten, CheckpointRefused, CheckpointRegistered
@@ -82,6 +83,24 @@ def test_the_task_finds_what_was_registered_while_training(trained):
 
     assert [10, 20, 30, 40] == [fact.step for fact in kept]
     assert before == sum(1 for record in trained.view().records if record.kind != "attempt.reconciled")
+
+
+def test_the_newest_is_that_of_the_latest_attempt(tmp_path):
+    """What an attempt reached that was rewound past is registered, and is not what comes next."""
+    line = Line(folder=tmp_path)
+    line.to_signed_launch(configuration={"steps": 40, "die_at": 25}, max_attempts=2)
+    assert ["failed", "completed"] == [line.launch().state, line.launch(try_number=2).state]
+    root = to_path(facts(line)[40].location).parent
+    write_checkpoint(root, 50, name="step_00000050.attempt_1", state={"step": 50})
+
+    kept = line.register().kept
+    newest = verification.newest_verified(line.view())
+
+    order = [(1, 10), (1, 20), (1, 50), (2, 30), (2, 40)]
+    assert order == [(fact.attempt, fact.step) for fact in kept]
+    assert newest is not None
+    assert newest[0].checkpoint_id == kept[-1].checkpoint_id
+    line.ledger.close()
 
 
 def test_list_shows_class_sizes_and_last_use(trained, ask):
@@ -259,3 +278,15 @@ def test_a_second_attempt_in_the_same_folder_is_a_second_generation(tmp_path, mo
     ]
     assert told, line.said
     assert Path(folder).is_dir()
+
+
+@pytest.mark.parametrize(("spell", "step"), [("{}", 63), ("file://{}", 64), ("file://{}/", 65)])
+def test_a_place_is_found_however_it_is_spelled(trained, ask, tmp_path, spell, step):
+    """A record holds the address percent-encoded; who types it need not."""
+    folder = write_checkpoint(tmp_path, step, name="a b+100% ü", state={"step": step})
+    code, made = ask("register", trained.run_uid, str(folder), "--step", str(step))
+    assert 0 == code, made
+
+    code, document = ask("verify", spell.format(folder))
+
+    assert (0, "verified") == (code, document.get("verdict")), document

@@ -285,7 +285,16 @@ def test_keys_that_no_folder_could_hold_are_refused(bucket):
 
 
 @pytest.mark.parametrize(
-    "text", ["s3://", "s3://bucket", "s3://key:secret@bucket/a", "s3://b!/x", "gs://b/c", "s3://bucket/%FF"]
+    "text",
+    [
+        "s3://",
+        "s3://bucket",
+        "s3://key:secret@bucket/a",
+        "s3://b!/x",
+        "gs://b/c",
+        "s3://bucket/%FF",
+        "s3://bucket//x",
+    ],
 )
 def test_odd_addresses_are_refused_without_repeating_secrets(text):
     """With the field and what would be right."""

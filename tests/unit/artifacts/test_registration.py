@@ -11,6 +11,7 @@ import pytest
 from tests.support.artifact_files import write_checkpoint, write_sharded
 from tests.unit.artifacts.conftest import RUN
 
+from pretrain_archive.artifacts import claims, hashing
 from pretrain_archive.artifacts.formats import inspect
 from pretrain_archive.artifacts.registration import (
     Claim,
@@ -20,8 +21,9 @@ from pretrain_archive.artifacts.registration import (
     registered,
 )
 from pretrain_archive.domain.errors import CheckpointError
-from pretrain_archive.domain.kinds import CheckpointRefused
+from pretrain_archive.domain.kinds import CheckpointRefused, FileDigest
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.ledger.canonical import canonical_bytes
 
 CONFIGURATION = "sha256:" + "c" * 64
 
@@ -266,3 +268,19 @@ def test_reclassifying_an_unknown_checkpoint_is_refused(ledger, actor, origin):
             actor=actor,
             origin=origin,
         )
+
+
+def test_more_files_than_a_record_can_name_are_refused_before_they_are_hashed(
+    tmp_path, ledger, actor, origin, monkeypatch
+):
+    """And what is not refused for its number of files fits the ledger's limit, whatever the files are called."""
+    folder = write_checkpoint(tmp_path, 100)
+    monkeypatch.setattr(claims, "MOST_BYTES", claims.FOR_THE_REST + 4 * 144)
+    monkeypatch.setattr(hashing, "hash_checkpoint", lambda *_, **__: pytest.fail("it was hashed"))
+
+    with pytest.raises(CheckpointError, match="holds 4 files, more than one record can name"):
+        register_checkpoint(ledger, folder, claim(), actor=actor, origin=origin)
+
+    one = FileDigest(path="p" * 90, size=1 << 45, sha256="a" * 64, version="v" * 32)
+    assert len(canonical_bytes(one.to_json())) + 1 <= claims.PER_FILE + 90 + 32
+    assert 1 == len(refusals(ledger))
