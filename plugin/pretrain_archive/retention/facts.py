@@ -54,7 +54,7 @@ class Facts:
         self.approved: dict[str, str] = {}
         self.held: dict[str, dict[str, str]] = {}
         self._asked: dict[str, frozenset[str]] = {}
-        self._named = NamedByRuns()
+        self.named = NamedByRuns()
         self._children: dict[str, set[str]] = {}
         self._digests: dict[str, set[str]] | None = None
         self._same: dict[Any, Any] = {}
@@ -104,7 +104,7 @@ class Facts:
             or not run.opened
             or run.jobs
             or run.attempts
-            or self._named
+            or self.named
             or self.held
             or self._asked
         ):
@@ -139,14 +139,10 @@ class Facts:
 
     def named_by(self, ref: str, uid: str) -> Iterator[str]:
         """Other runs that name it as where they begin or go on from."""
-        if self._named:
+        if self.named:
             subject = self.checkpoints[ref]
             names = (ref, ref.partition(":")[2], subject.location, subject.digest)
-            yield from (f"run:{user}" for user in self._named.users(names) if user != uid)
-
-    def named_at(self, location: str) -> Iterator[str]:
-        """Runs that name an address, something in it or the folder that it lies in."""
-        yield from (f"run:{user}" for user in self._named.users((location,)))
+            yield from (f"run:{user}" for user in self.named.users(names) if user != uid)
 
     def open_children(self, uid: str) -> Iterator[str]:
         """Runs that derive from ``uid`` and are not closed: they may still need its checkpoints."""
@@ -184,7 +180,7 @@ class Facts:
         elif kind == "gate.expired":
             self._asked.pop(uid, None)
         elif kind == "attempt.started":
-            self._named.add(payload.get("resume_from"), uid)
+            self.named.add(payload.get("resume_from"), uid)
         elif kind == "run.opened" and run.derived_from:
             self._children.setdefault(run.derived_from, set()).add(uid)
 
@@ -278,7 +274,7 @@ class Facts:
 
     def _configured(self, position: int, body: Body, payload: Body) -> None:
         del position
-        self._named.add(payload.get("base_model"), body["stream"])
+        self.named.add(payload.get("base_model"), body["stream"])
 
     def _tombstone(self, position: int, body: Body, payload: Body) -> None:
         del body

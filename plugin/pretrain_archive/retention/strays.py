@@ -23,6 +23,7 @@ from pretrain_archive.retention.references import VERSIONS, references
 from pretrain_archive.retention.trees import measure
 from pretrain_archive.storage.bulk import versions_of
 from pretrain_archive.storage.port import ObjectStore
+from pretrain_archive.storage.uploads import uploads_of
 
 if TYPE_CHECKING:
     from pretrain_archive.retention.reconcile import Proposal
@@ -87,6 +88,7 @@ def store_strays(world: World, store: ObjectStore) -> Iterator[Stray]:
     try:
         yield from _snapshots(world, store)
         yield from _plans(store)
+        yield from _uploads(store)
         yield from _journals(world, store)
         yield from _prefixes(world, store)
     except ArchiveError as error:
@@ -151,6 +153,15 @@ def _plans(store: ObjectStore) -> Iterator[Stray]:
             kind="left_over", ref=f"leftover:{left.folder}", location=store.location(f"{left.folder}/x")[:-2],
             size=left.size, expected="a plan that was merged",
             found=f"{left.objects} objects of a snapshot in parts that was planned at {planned}",
+        )  # fmt: skip
+
+
+def _uploads(store: ObjectStore) -> Iterator[Stray]:
+    for upload in uploads_of(store):
+        begun = upload.begun_at.isoformat(timespec="seconds")
+        yield Stray(
+            kind="left_over", ref=f"upload:{upload.key}", location=store.location(upload.key), size=upload.size,
+            expected="an upload that was completed", found=f"{upload.size} bytes of an upload that began at {begun}",
         )  # fmt: skip
 
 

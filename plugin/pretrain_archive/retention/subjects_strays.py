@@ -177,8 +177,8 @@ class Strays:
             run = facts.run(uid)
             if run.state not in OVER or run.jobs or run.attempts:
                 yield Kept(reason=f"run {uid} is {run.state} and may still need it", by=f"run:{uid}")
-        for user in sorted(set(facts.named_at(location))):
-            yield Kept(reason=f"used by {user}", by=user)
+        for user in sorted(set(facts.named.users((location,)))):
+            yield Kept(reason=f"used by run:{user}", by=f"run:{user}")
 
     def _plans(self, world: World) -> Iterator[Subject]:
         for left in left_over(self.store):

@@ -141,7 +141,8 @@ def shelf() -> Shelf:
 
 def releasing() -> Releasing:
     """The key that signs released files and the registry, as far as they are configured."""
-    from pretrain_archive.artifacts.export_mlflow import Access, MlflowRegistry  # noqa: PLC0415
+    from pretrain_archive.artifacts.export_mlflow import MlflowRegistry  # noqa: PLC0415
+    from pretrain_archive.artifacts.mlflow_rest import Access  # noqa: PLC0415
     from pretrain_archive.services.releasing import Releasing  # noqa: PLC0415
 
     url = config.mlflow_url()
@@ -181,6 +182,7 @@ def finders(store: ObjectStore, *, owner: str = "") -> tuple[Finder, ...]:
     from pretrain_archive.retention.subjects_logs import Logs  # noqa: PLC0415
     from pretrain_archive.retention.subjects_snapshots import Snapshots  # noqa: PLC0415
     from pretrain_archive.retention.subjects_strays import Strays  # noqa: PLC0415
+    from pretrain_archive.retention.subjects_uploads import Uploads  # noqa: PLC0415
 
     def sensitive(log_file: Path) -> bool:
         end = b""
@@ -191,8 +193,7 @@ def finders(store: ObjectStore, *, owner: str = "") -> tuple[Finder, ...]:
                 end = block[-4096:]  # what two blocks share is seen whole
         return False
 
-    work = WorkFolders(
-        work=config.work_folder(), runs=runs_folder(), packages=packages_folder(), owner=owner
-    )
+    work = WorkFolders(work=config.work_folder(), runs=runs_folder(), packages=packages_folder(), owner=owner)
     strays = Strays(store=store, owner=owner)
-    return (strays, work, Logs(sensitive=sensitive), Snapshots(store=store, owner=owner))
+    uploads = Uploads(store=store, owner=owner)
+    return (strays, uploads, work, Logs(sensitive=sensitive), Snapshots(store=store, owner=owner))

@@ -17,11 +17,13 @@ from urllib.parse import quote
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from pretrain_archive.domain.errors import StorageError
+from pretrain_archive.storage import s3_uploads
 from pretrain_archive.storage.bulk import BulkAnswer, StoredVersion
 from pretrain_archive.storage.keys import check_key
 from pretrain_archive.storage.port import BucketPlace, ObjectInfo
 from pretrain_archive.storage.s3_bulk import S3Bulk
 from pretrain_archive.storage.s3_client import words_of
+from pretrain_archive.storage.uploads import Upload
 
 PART = 8 << 20
 """Bytes of the first 1000 parts; each further 1000 are twice as large (S3 allows 10,000 parts)."""
@@ -114,6 +116,21 @@ class S3Store:
         answer = S3Bulk(self.bucket, client=self.client).delete(whole)
         faults = tuple(replace(fault, key=fault.key[len(self.prefix) :]) for fault in answer.faults)
         return replace(answer, faults=faults)
+
+    def uploads(self) -> Iterator[Upload]:
+        """See :meth:`UploadingStore.uploads`."""
+        try:
+            for upload in s3_uploads.unfinished(self.client, self.bucket, self.prefix):
+                yield replace(upload, key=upload.key[len(self.prefix) :])
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused("list the uploads of", "", error) from error
+
+    def abort(self, upload: Upload) -> None:
+        """See :meth:`UploadingStore.abort`."""
+        try:
+            s3_uploads.abort(self.client, self.bucket, replace(upload, key=self.prefix + upload.key))
+        except (BotoCoreError, ClientError) as error:
+            raise self._refused("drop the upload of", upload.key, error) from error
 
     def location(self, key: str) -> str:
         """See :meth:`ObjectStore.location`."""
