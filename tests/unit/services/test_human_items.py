@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import os
+import pickle
 import random
 from typing import Any
 
@@ -85,6 +88,18 @@ def test_stated_checkpoint(about: list[str | None], stated: bool) -> None:
         pytest.param(b'{"prompt": "a", "prompt": "b", "output": "c"}', "duplicate key", id="a key twice"),
         pytest.param(b'{"prompt": NaN, "output": "c"}', "not JSON", id="NaN"),
         pytest.param(b"\xff\xfe", "not UTF-8", id="no UTF-8"),
+        pytest.param(pickle.dumps(os.getcwd), "not UTF-8|not valid JSON", id="a pickle"),
+        pytest.param(gzip.compress(b"{}", mtime=0).replace(b"\n", b""), "not UTF-8", id="compressed"),
+        pytest.param(b"\xef\xbb\xbf{}", "not valid JSON", id="a byte order mark"),
+        pytest.param(b'{"n": ' + b"9" * 5000 + b"}", "not valid JSON", id="a number of 5000 digits"),
+        pytest.param(
+            b'{"prompt": "a", "output": "b", "baseline": "c", "baseline_name": "untrained", "id": 1e999}',
+            "no text of 1 to",
+            id="1e999",
+        ),
+        pytest.param(
+            b'{"prompt": "a", "output": "b", "baseline": "c", "n": -Infinity}', "not JSON", id="infinity"
+        ),
         pytest.param(b"[" * 100_000, "nested too deeply|not valid JSON", id="nested"),
         pytest.param(b'["a"]', "is no JSON object", id="a list"),
         pytest.param({"output": "a", "baseline": "b"}, "has no text 'prompt'", id="no prompt"),
