@@ -7,6 +7,7 @@ are built.
 
 from __future__ import annotations
 
+import functools
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic_core import SchemaValidator, core_schema, from_json
 
 from pretrain_archive.domain.merkle import leaf_hash
+from pretrain_archive.ledger import beside
 from pretrain_archive.ledger.engine import Database
 from pretrain_archive.ledger.rows import UNREADABLE, checked_record
 from pretrain_archive.ledger.tables import from_column
@@ -41,22 +43,37 @@ def read_bodies(
     Each kind is read along its index and the streams are merged: one read of many kinds would sort whole bodies.
     """
     wanted = fields or {}
-    streams = [_of_kind(database, kind, after, parser(wanted.get(kind, ()))) for kind in dict.fromkeys(kinds)]
+    streams = [_of_kind(database, kind, after, tuple(wanted.get(kind, ()))) for kind in dict.fromkeys(kinds)]
     return heapq.merge(*streams, key=_position) if len(streams) != 1 else streams[0]
 
 
-def _of_kind(database: Database, kind: str, after: int, parse: Parse) -> Iterator[tuple[int, Body]]:
-    sql = (
-        "SELECT position, stored, leaf FROM pretrain_archive_record WHERE kind = ? AND position > ? "
-        "ORDER BY position LIMIT ?"
-    )
+def _of_kind(
+    database: Database, kind: str, after: int, fields: tuple[str, ...]
+) -> Iterator[tuple[int, Body]]:
+    """All behind a position, in pages; of a long log with the help of other processes, if only some fields count."""
+    [(newest,)] = _rows(database, _NEWEST, []) if fields else [(after,)]
+    if newest - after >= beside.FROM:
+        yield from beside.read_beside(database, kind, (after, newest), fields, read_window)
+        after = newest
+    parse = parser(fields)
     while True:
-        rows = _rows(database, sql, [kind, after, PAGE])
+        rows = _rows(database, f"{_BODIES} ORDER BY position LIMIT ?", [kind, after, PAGE])
         for position, stored, leaf in rows:
             yield int(position), _body(int(position), stored, leaf, kind, parse)
         if len(rows) < PAGE:
             return
         after = int(rows[-1][0])
+
+
+def read_window(
+    database: Database, kind: str, window: tuple[int, int], fields: Sequence[str]
+) -> list[tuple[int, Body]]:
+    """Position and body of what lies behind one position and not behind another, oldest first."""
+    parse = parser(tuple(fields))
+    rows = _rows(database, f"{_BODIES} AND position <= ? ORDER BY position", [kind, *window])
+    return [
+        (int(position), _body(int(position), stored, leaf, kind, parse)) for position, stored, leaf in rows
+    ]
 
 
 def _body(position: int, stored: Any, leaf: Any, kind: str, parse: Parse) -> Body:
@@ -74,7 +91,8 @@ def _body(position: int, stored: Any, leaf: Any, kind: str, parse: Parse) -> Bod
     return record.body()
 
 
-def parser(fields: Sequence[str]) -> Parse:
+@functools.lru_cache
+def parser(fields: tuple[str, ...]) -> Parse:
     """What turns a stored body into values: all of them, or only ``fields`` and the kind.
 
     A field is a name, names of objects within each other joined by points, or ``list[].name``.
@@ -102,6 +120,8 @@ def _schema(tree: Mapping[str, Any]) -> core_schema.CoreSchema:
 
 
 _position = itemgetter(0)
+_BODIES = "SELECT position, stored, leaf FROM pretrain_archive_record WHERE kind = ? AND position > ?"
+_NEWEST = "SELECT COALESCE(MAX(position), -1) FROM pretrain_archive_record"
 _LINKS = (
     "SELECT e.object, e.subject, e.position, e.ordinal, r.stream FROM pretrain_archive_edge e "
     "JOIN pretrain_archive_record r ON r.position = e.position WHERE "
@@ -151,7 +171,7 @@ def _in_windows(
         "ORDER BY e.position"
     )
     fixed = [len(objects), objects, len(subjects), subjects]
-    [(newest,)] = _rows(database, "SELECT COALESCE(MAX(position), -1) FROM pretrain_archive_record", [])
+    [(newest,)] = _rows(database, _NEWEST, [])
     for start in range(after, int(newest), WINDOW):
         for object_, subject, _, _, stream in _rows(database, sql, [start, start + WINDOW, *fixed]):
             yield from_column(subject), from_column(object_), from_column(stream)

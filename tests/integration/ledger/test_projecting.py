@@ -68,7 +68,7 @@ def test_of_a_kind_only_what_is_asked_for_is_read(place: Place) -> None:
 )
 def test_fields_are_named_by_path(body: dict[str, Any], expected: dict[str, Any] | None) -> None:
     """What does not have the shape is refused, so that it is read whole."""
-    parse = projecting.parser(["a.files[].size", "a.y.z"])
+    parse = projecting.parser(("a.files[].size", "a.y.z"))
     stored = json.dumps(body | {"kind": "k"}).encode()
 
     if expected is None:
