@@ -114,6 +114,9 @@ def test_evaluated_by_persons_and_released(released: Line) -> None:
         len(sampled.items),
     )
     assert record is not None
+    finished = released.view().latest(kinds.EvaluationFinished)
+    assert finished is not None
+    assert (sampled.source_uri, sampled.source_digest) == (finished.samples_uri, finished.samples_digest)
     assert ("line", "1", "released", False) == (
         found["name"],
         found["version"],
