@@ -4,7 +4,7 @@ from __future__ import annotations
 
 GOVERNANCE: dict[str, tuple[str, str]] = {
     "kind.experiment.concluded": ("Conclusion recorded", "实验结论已记录"),
-    "run.controlled": ("Controlled project", "受控项目"),
+    "run.controlled": ("How the project is run", "项目的运行方式"),
     "run.conclusion": ("Conclusion", "结论"),
     "run.conclusion.none": (
         "Nobody has written down what this run taught. Record it with: pretrain-archive run conclude.",
