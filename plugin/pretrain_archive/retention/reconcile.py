@@ -247,6 +247,7 @@ PROPOSALS: Mapping[str, Proposal] = {
         text="Its tombstone stands and its document is there: restored from a copy. See whether it is whole.",
     ),
     "journal": FINISH,
+    "unreachable": MOUNT,
 }
 """What to do about what no checkpoint's record names."""
 

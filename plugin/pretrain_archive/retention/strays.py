@@ -14,11 +14,12 @@ from urllib.parse import unquote
 
 from pretrain_archive.artifacts.location import to_location, to_path
 from pretrain_archive.artifacts.pointers import step_of
+from pretrain_archive.data.condemned import JOURNALS
 from pretrain_archive.data.layout import parse_snapshot, version_key
 from pretrain_archive.data.leftovers import left_over
-from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.errors import ArchiveError, StorageError
 from pretrain_archive.domain.identity import path_to_text
-from pretrain_archive.retention.objects import JOURNALS, Journal
+from pretrain_archive.retention.objects import Journal
 from pretrain_archive.retention.references import VERSIONS, references
 from pretrain_archive.retention.trees import measure
 from pretrain_archive.storage.bulk import versions_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pretrain_archive.retention.reconcile import Proposal
     from pretrain_archive.retention.world import World
 
-StrayKind = Literal["missing", "came_back", "unregistered", "orphan", "left_over", "journal"]
+StrayKind = Literal["missing", "came_back", "unregistered", "orphan", "left_over", "journal", "unreachable"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,7 +158,16 @@ def _plans(store: ObjectStore) -> Iterator[Stray]:
 
 
 def _uploads(store: ObjectStore) -> Iterator[Stray]:
-    for upload in uploads_of(store):
+    try:
+        found = list(uploads_of(store))
+    except StorageError as error:
+        home = store.location("x")[:-2]
+        yield Stray(
+            kind="unreachable", ref=f"uploads:{home}", location=home, size=0, expected="a list of uploads",
+            found=error.message,
+        )  # fmt: skip
+        return
+    for upload in found:
         begun = upload.begun_at.isoformat(timespec="seconds")
         yield Stray(
             kind="left_over", ref=f"upload:{upload.key}", location=store.location(upload.key), size=upload.size,

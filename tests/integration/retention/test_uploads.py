@@ -61,3 +61,22 @@ def test_unfinished_uploads_are_proposed_and_dropped_with_a_tombstone(ledger, tm
     left = s3.client().list_multipart_uploads(Bucket=s3.bucket)["Uploads"]
     assert ["elsewhere/x"] == [upload["Key"] for upload in left]
     assert [] == list(store.list("retention/"))
+
+
+class Denied(S3Store):
+    """A store whose user may list objects and not uploads."""
+
+    def uploads(self):
+        """Refused, as the service does."""
+        raise self._refused("list the uploads of", "", PermissionError("AccessDenied"))
+
+
+def test_without_the_right_to_list_uploads_only_that_is_blocked(ledger, s3):  # noqa: F811 - the fixture
+    """Everything else is judged and compared."""
+    store = Denied(s3.bucket, "archive", client=s3.client())
+
+    items = plan_over(ledger, RULES, [Uploads(store=store, owner="demo")])
+    found = reconcile(ledger, places=(), store=store).findings
+
+    assert [("blocked", True)] == [(item["action"], "AccessDenied" in item["reason"]) for item in items]
+    assert [("unreachable", "mount")] == [(finding.kind, finding.proposal.act) for finding in found]
