@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class FolderFiles:
         """See :class:`ArtifactFiles`. A missing parent is an unmounted disk, not a deletion."""
         folder = _folder(target)
         try:
-            begun = _journal(target).exists()
+            begun = _is_begun(target)
             if not folder.parent.is_dir():
                 detail = f"{_shown(folder.parent)} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
@@ -129,6 +130,16 @@ def _journal(target: Target) -> Path:
     folder = _folder(target)
     name = "-".join((folder.name, *target.parts))
     return folder.with_name(JOURNAL.format(name=name))
+
+
+def _is_begun(target: Target) -> bool:
+    """Whether a removal of exactly this is under way: the journal may be of what lay there before."""
+    try:
+        return bool(json.loads(_journal(target).read_bytes())["ref"] == target.ref)
+    except FileNotFoundError:
+        return False
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(errno.EINVAL, f"{_shown(_journal(target))} is no journal of a deletion") from error
 
 
 def _write_journal(target: Target, plan_digest: str, size: int) -> None:

@@ -26,6 +26,9 @@ from pretrain_archive.retention.unlinking import FOLDER, held_by, sync_folder
 from pretrain_archive.storage.bulk import KeyFault
 from pretrain_archive.storage.regular import open_regular
 
+_CLOCK = 0.05
+"""Seconds by which the kernel's time of a change may be rounded."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tree:
@@ -83,7 +86,7 @@ class TreeFiles:
         """See :class:`ArtifactFiles`."""
         path = _path(target)
         try:
-            begun = _journal(path).exists()
+            begun = _is_ours(path, target)
             if not path.parent.is_dir():
                 detail = f"{path_to_text(os.fsencode(path.parent))} is not there; is its disk mounted?"
                 return Look(presence="unreachable", detail=detail)
@@ -103,7 +106,7 @@ class TreeFiles:
         if seen.presence == "unreachable":
             raise StorageError(f"{target.location}: {seen.detail}.", hint="Nothing was deleted there.")
         try:
-            if not seen.begun:
+            if not _journal(path).exists():
                 if seen.presence == "missing":
                     return Removed(bytes_released=0, already_missing=True)
                 self._on_step("journal")
@@ -214,6 +217,24 @@ def _write_journal(path: Path, target: Target, plan_digest: str, size: int) -> N
         os.fsync(file.fileno())
     draft.replace(journal)
     sync_folder(journal.parent)
+
+
+def _is_ours(path: Path, target: Target) -> bool:
+    """Whether a removal of exactly this is under way, and nothing was written there since it began.
+
+    What is half gone looks like another thing than was planned. So does what somebody wrote there meanwhile, and that
+    was never planned.
+    """
+    journal = _journal(path)
+    try:
+        began = journal.stat().st_mtime
+        if json.loads(journal.read_bytes())["ref"] != target.ref:
+            return False
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return False
+    if path.is_symlink() or not path.is_dir():
+        return not is_there(path) or path.lstat().st_ctime <= began + _CLOCK
+    return all(info.st_ctime <= began + _CLOCK for _, info in _walk(path))
 
 
 def _is_link(name: bytes, handle: int) -> bool:

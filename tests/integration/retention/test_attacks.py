@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,47 @@ def test_hard_links_release_nothing_and_harm_nobody(ledger, tmp_path, run):
     assert {"deleted": 1} == applied.outcomes()
     assert [0] == [stone.bytes_released for stone in stones(ledger).values()]
     assert all((tmp_path / Path(file.path).name).stat().st_size == file.size for file in first.files)
+
+
+class CutError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.requirement("R151")
+def test_what_is_written_where_a_removal_was_cut_is_not_taken_for_its_rest(ledger, run):
+    """The same plan again finds a journal of its own, and bytes that nobody planned to delete."""
+    run.checkpoint(100)
+    folder = write_checkpoint(run.folder, 200)
+    run.close()
+    items = strays(ledger, run)
+
+    def cut(step: str) -> None:
+        if step == "rmdir":
+            raise CutError
+
+    with pytest.raises(CutError):
+        carry_out(
+            ledger, LEFTOVERS, items, [Strays(store=run.store, owner="demo", files=TreeFiles(on_step=cut))]
+        )
+    time.sleep(0.2)  # two changes within one tick of the kernel's clock have one time
+    (folder / "new.bin").write_bytes(b"another run's")
+
+    applied = carry_out(ledger, LEFTOVERS, items, [Strays(store=run.store, owner="demo")])
+
+    assert ["kept_for_later"] == [result.outcome for result in applied.results]
+    assert (folder / "new.bin").is_file()
+
+
+@pytest.mark.requirement("R149")
+def test_the_journal_of_what_lay_there_before_does_not_count_for_what_lies_there_now(run):
+    """It stayed behind when the pass that had written the tombstone was killed."""
+    run.checkpoint(100)
+    run.checkpoint(200)
+    run.close()
+    stale = run.folder / ".step_00000100.retention.json"
+    stale.write_text(json.dumps({"ref": "checkpoint:ckpt_before", "plan_digest": "x", "bytes": 10**9}))
+
+    applied = apply_plan(run, plan(run))
+
+    assert {"deleted": 1} == applied.outcomes()
+    assert applied.bytes_released < 10**4
