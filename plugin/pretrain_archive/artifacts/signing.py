@@ -27,6 +27,8 @@ LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
 """Names at the top of a folder that model-signing never looks at."""
 MAX_BUNDLE = 256 << 20
 """Bytes: a bundle over a million files stays below this."""
+MAX_KEY = 1 << 16
+"""Bytes of a key in PEM."""
 MOST_TOLD = 500
 """Characters of a fault: a list of a thousand files helps nobody."""
 OPTION = "[pretrain_archive] model_signing_key"
@@ -111,23 +113,33 @@ def signature_fault(
 
 def public_key_of(key: Path) -> str:
     """The public half, as PEM, of the private key in a file; :class:`InputError` says why there is none."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - only where somebody signs
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - only where somebody signs
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey  # noqa: PLC0415
 
     try:
-        private = serialization.load_pem_private_key(key.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
+        private = serialization.load_pem_private_key(_key_text(key), None)
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise _unusable(key, error) from error
-    public: Any = private.public_key()
-    return _pem(public)
+    if not isinstance(private, EllipticCurvePrivateKey):
+        raise _unusable(key, TypeError(f"it is no key on a NIST curve but {type(private).__name__}"))
+    return _pem(private.public_key())
+
+
+def _key_text(file: Path) -> bytes:
+    """A key's file, as far as any key is long."""
+    with file.open("rb") as handle:
+        return handle.read(MAX_KEY)
 
 
 def read_public_key(file: Path) -> str:
     """A public key from a PEM file, in its normal form; :class:`InputError` says why it is none."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - see above
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - see above
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
 
     try:
-        public: Any = serialization.load_pem_public_key(file.read_bytes())
-    except (OSError, ValueError, TypeError) as error:
+        public: Any = serialization.load_pem_public_key(_key_text(file))
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InputError("--key", str(file), f"is no public key: {error}", hint="Give a PEM file.") from error
     return _pem(public)
 

@@ -12,6 +12,7 @@ from html import escape
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.package.sentences import short
 
@@ -66,7 +67,8 @@ def nodes(view: RunView) -> tuple[list[Box], list[tuple[str, str]]]:
 
 
 def _results(view: RunView, boxes: list[Box], arrows: list[tuple[str, str]]) -> None:
-    candidate, release = chosen_candidate(view), view.latest(kinds.ReleaseMade)
+    candidate, standing = chosen_candidate(view), standing_release(view)
+    release = standing[1] if standing else None
     chosen = candidate[1].checkpoint_id if candidate else ""
     found = [payload for _, payload in view.all(kinds.CheckpointRegistered)]
     kept = [c for c in found if c.checkpoint_id == chosen] + [

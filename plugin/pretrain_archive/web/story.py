@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate
 from pretrain_archive.domain.chains import chain_of
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.web.gate_cards import GateCard
 from pretrain_archive.web.render import label, short, size
@@ -134,8 +135,8 @@ def _signatures(gates: tuple[GateCard, ...]) -> Text:
 
 
 def _use(view: RunView) -> Text:
-    release = view.latest(kinds.ReleaseMade)
-    if release is not None:
+    if (standing := standing_release(view)) is not None:
+        release = standing[1]
         return say(
             "six.use.released",
             name=release.name,

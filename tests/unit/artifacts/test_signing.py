@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from model_signing import verifying
@@ -18,6 +20,7 @@ from tests.support.released import model_key
 from pretrain_archive.artifacts.signing import (
     fingerprint,
     read_public_key,
+    require_signable,
     sign_files,
     signature_fault,
     signed_names,
@@ -147,6 +150,31 @@ def test_nothing_is_sent_anywhere(model, key, monkeypatch):
     made = sign_files(files, name="m", key=key)
 
     assert "" == signature_fault(made.bundle, files, name="m", public_key=made.public_key)
+
+
+def pem(key) -> bytes:
+    """A private key as people keep it."""
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(ed25519.Ed25519PrivateKey.generate(), id="the ledger's kind of key"),
+        pytest.param(rsa.generate_private_key(65537, 2048), id="RSA"),
+        pytest.param(ec.generate_private_key(ec.SECP256K1()), id="another curve"),
+    ],
+)
+def test_a_key_of_another_kind_is_named(model, tmp_path, key):
+    """It is a wrong setting, told in one line, before anything is released."""
+    _, files = model
+    file = tmp_path / "other.key"
+    file.write_bytes(pem(key))
+
+    for act in (lambda: require_signable(files, key=file), lambda: sign_files(files, name="m", key=file)):
+        with pytest.raises(InputError, match="model_signing_key"):
+            act()
 
 
 @pytest.mark.parametrize(
