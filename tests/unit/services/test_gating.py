@@ -153,3 +153,35 @@ def test_closed_run_can_still_be_read(run):
     run.close_run()
 
     assert "closed" == run_of(run.ledger, run.caller("x"), run.uid, open_only=False).state
+
+
+@pytest.mark.parametrize("gate", ["run", "close"])
+def test_a_gate_reads_the_run_once(run, gate):
+    """However many sides of a long run a gate looks at, each of its records is fetched from the ledger once."""
+    run.until("evaluation" if gate == "run" else "run")
+    run.ledger = counted = Counted(run.ledger)
+    digest = put(run, gate).digest
+    first, counted.fetched = counted.fetched, []
+    outcome = take(run, digest, gate)
+
+    assert outcome.decision is not None, outcome.refusal
+    for fetched in (first, counted.fetched):
+        mine = [record.record_id for record in fetched if record.stream == run.uid]
+        assert len(mine) == len(set(mine))
+
+
+class Counted:
+    """A ledger that notes each record that was fetched."""
+
+    def __init__(self, ledger) -> None:
+        self.ledger = ledger
+        self.fetched = []
+
+    def __getattr__(self, name) -> object:
+        return getattr(self.ledger, name)
+
+    def records(self, **question):
+        """As the ledger."""
+        for record in self.ledger.records(**question):
+            self.fetched.append(record)
+            yield record
