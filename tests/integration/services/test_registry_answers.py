@@ -117,12 +117,7 @@ def drip(handler: http.server.BaseHTTPRequestHandler) -> None:
         return
 
 
-ROWS = json.dumps({
-    "model_versions": [
-        5, {"tags": 5}, {"tags": ["x", {"key": 1}]},
-        {"name": "NAME", "version": "9" * 5000, "tags": [{"key": k, "value": k} for k in (RUN, DIGEST)]},
-    ]
-})  # fmt: skip
+ROWS = json.dumps({"model_versions": [5, {"tags": 5}, {"tags": ["x", {"key": 1}]}, {"version": None}]})
 
 
 @pytest.mark.parametrize(
@@ -152,6 +147,19 @@ def test_a_registry_that_means_harm(run, answer, words):
     assert told.reason.isprintable()
     pair = access.header()["Authorization"].partition(" ")[2]
     assert [] == [secret for secret in ("a secret", pair) if secret in told.reason]
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "٣", "-1", "1e3", ""])
+def test_a_number_that_is_none_names_no_version(run, number):
+    """Tags and source are ours, the number is none that MLflow gives: nothing is linked."""
+    entry = entry_of(load_run(run.ledger, run.uid), facts(run, kinds.ReleaseMade)[0])
+    tags = [{"key": key, "value": value} for key, value in entry.tags.items()]
+    row = {"name": entry.name, "version": number, "source": entry.source, "tags": tags}
+    with answering(send(200, json.dumps({"model_versions": [row]}).encode())) as url:
+        told = export(run, url, timeout=5)
+
+    assert isinstance(told, kinds.ReleaseExportPending)
+    assert "does not list it" in told.reason
 
 
 @pytest.mark.parametrize("token", ["a\nsecret", "sécret"])
