@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import struct
 import time
 import tracemalloc
@@ -85,3 +86,23 @@ def test_files_are_sorted_to_their_folders_once(tmp_path, monkeypatch):
 
     assert time.process_time() - started < 10
     assert "no 0/.metadata beside 1 .distcp files: saved to node-local disks?" == seen.problems[0]
+
+
+@pytest.mark.parametrize("was", [True, False])
+def test_the_collector_runs_again_after_metadata_was_read(was, monkeypatch):
+    """It rests while a tree is built, also where that ends in an error; who had it off keeps it off."""
+    seen: list[bool] = []
+
+    def looked(*_: str) -> bool:
+        seen.append(gc.isenabled())
+        return False
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if was else gc.disable)()
+        monkeypatch.setattr(dcp, "allowed", looked)
+        with pytest.raises(CheckpointError):
+            dcp.read_metadata(memo_bomb(b"N"))
+        assert ([False], was) == (seen, gc.isenabled())
+    finally:
+        (gc.enable if before else gc.disable)()

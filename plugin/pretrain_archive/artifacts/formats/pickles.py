@@ -15,6 +15,7 @@ import pickletools
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pretrain_archive.domain.errors import CheckpointError
@@ -72,6 +73,11 @@ VALUES = frozenset(
 TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 READS = {"GET", "BINGET", "LONG_BINGET"}
 WRITES = {"PUT", "BINPUT", "LONG_BINPUT"}
+OTHERS = (
+    "POP", "POP_MARK", "DUP", "MARK", "MEMOIZE", "EMPTY_LIST", "EMPTY_SET", "EMPTY_DICT", "EMPTY_TUPLE", "LIST",
+    "FROZENSET", "TUPLE", "DICT", "APPEND", "APPENDS", "ADDITEMS", "SETITEM", "SETITEMS", "GLOBAL", "STACK_GLOBAL",
+    "REDUCE", "NEWOBJ", "NEWOBJ_EX", "BUILD",
+)  # fmt: skip
 IGNORED = {"PROTO", "FRAME"}
 
 
@@ -114,6 +120,7 @@ class _Machine:
         self._stack: list[Any] = []
         self._marks: list[int] = []
         self._memo: dict[int, Any] = {}
+        self._acts = self._table()
 
     def result(self) -> Any:
         if len(self._stack) != 1 or self._marks:
@@ -121,36 +128,50 @@ class _Machine:
         return self._pop()
 
     def step(self, name: str, argument: Any) -> None:
-        if name in VALUES:
-            self._stack.append(argument)
-        elif name in CONSTANTS:
-            self._stack.append(CONSTANTS[name])
-        elif name in READS:
-            self._stack.append(self._memo[int(argument)])
-        elif name in WRITES:
-            self._memo[int(argument)] = self._top()
-        elif name in TUPLES:
-            self._stack.append(tuple(reversed([self._pop() for _ in range(TUPLES[name])])))
-        elif name == "POP":
-            self._pop()
-        elif name not in IGNORED:
-            act = getattr(self, f"_{name.lower()}", None)
-            if act is None:
-                raise CheckpointError(
-                    f"{self._where}: opcode {name}, which metadata of a checkpoint does not need."
-                )
-            act(argument)
+        act = self._acts.get(name)
+        if act is None:
+            if name in IGNORED:
+                return
+            raise CheckpointError(
+                f"{self._where}: opcode {name}, which metadata of a checkpoint does not need."
+            )
+        act(argument)
 
-    def _floor(self) -> int:
-        return self._marks[-1] if self._marks else 0
+    def _table(self) -> dict[str, Callable[[Any], None]]:
+        """What each opcode does, looked up once: there are millions of them."""
+        return {
+            **dict.fromkeys(VALUES, self._stack.append),
+            **{name: partial(self._constant, value) for name, value in CONSTANTS.items()},
+            **{name: partial(self._short_tuple, size) for name, size in TUPLES.items()},
+            **dict.fromkeys(READS, self._read),
+            **dict.fromkeys(WRITES, self._write),
+            **{name: getattr(self, f"_{name.lower()}") for name in OTHERS},
+        }
+
+    def _constant(self, value: Any, _: Any) -> None:
+        self._stack.append(value)
+
+    def _short_tuple(self, size: int, _: Any) -> None:
+        if len(self._stack) - size < (self._marks[-1] if self._marks else 0):
+            raise _BrokenError("its stack runs empty")
+        items = tuple(self._stack[-size:])
+        del self._stack[-size:]
+        self._stack.append(items)
+
+    def _read(self, argument: Any) -> None:
+        self._stack.append(self._memo[int(argument)])
+
+    def _write(self, argument: Any) -> None:
+        self._memo[int(argument)] = self._top()
 
     def _top(self) -> Any:
-        if len(self._stack) <= self._floor():
+        if len(self._stack) <= (self._marks[-1] if self._marks else 0):
             raise _BrokenError("its stack runs empty")
         return self._stack[-1]
 
-    def _pop(self) -> Any:
-        self._top()
+    def _pop(self, _: Any = None) -> Any:
+        if len(self._stack) <= (self._marks[-1] if self._marks else 0):
+            raise _BrokenError("its stack runs empty")
         return self._stack.pop()
 
     def _marked(self) -> list[Any]:
