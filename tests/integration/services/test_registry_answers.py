@@ -14,7 +14,7 @@ from tests.integration.services.test_release_registry import export, facts, run
 from tests.support.artifact_run import ACTOR
 from tests.support.mlflow_server import free_port
 
-from pretrain_archive.artifacts.export_mlflow import DIGEST, RUN, MlflowRegistry
+from pretrain_archive.artifacts.export_mlflow import MlflowRegistry
 from pretrain_archive.artifacts.mlflow_rest import Access, RegistryUnavailableError
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import ArchiveError
