@@ -1,6 +1,6 @@
 """The ledger's facts about artifacts, gathered record by record: what is registered, chosen, named, held, deleted.
 
-A million checkpoints fit: one slotted value each, and the rest only where there is something to say.
+A million checkpoints fit: one row each, and the rest only where there is something to say.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from pretrain_archive.retention import running
 from pretrain_archive.retention.naming import NamedByRuns, mentions
+from pretrain_archive.retention.registered import Registrations
 from pretrain_archive.retention.running import RunNow
-from pretrain_archive.retention.subjects import Subject, filled_subject
 
 KINDS = (
     *running.KINDS, "checkpoint.registered", "checkpoint.classified", "evaluation.started", "evaluation.failed",
@@ -21,7 +21,6 @@ KINDS = (
 )  # fmt: skip
 """The kinds that can make something live or dead."""
 
-_NOTHING: Mapping[str, int] = {}
 Body = Mapping[str, Any]
 
 
@@ -37,7 +36,7 @@ class Facts:
     def __init__(self) -> None:
         self.position, self.newest = -1, ""
         self.runs: dict[str, RunNow] = {}
-        self.checkpoints: dict[str, Subject] = {}
+        self.checkpoints = Registrations()
         self.tombstones: dict[str, int] = {}
         self.users: dict[str, set[tuple[str, str]]] = {}
         self.at_location: dict[str, str] = {}
@@ -57,8 +56,6 @@ class Facts:
         self.named = NamedByRuns()
         self._children: dict[str, set[str]] = {}
         self._digests: dict[str, set[str]] | None = None
-        self._same: dict[Any, Any] = {}
-        self._parts: dict[tuple[Any, ...], Mapping[str, int]] = {}
         self._take: dict[str, Callable[[int, Body, Body], None]] = {
             "checkpoint.registered": self._checkpoint, "checkpoint.classified": self._classified,
             "evaluation.started": self._lease, "evaluation.failed": self._unlease,
@@ -185,29 +182,10 @@ class Facts:
             self._children.setdefault(run.derived_from, set()).add(uid)
 
     def _checkpoint(self, position: int, body: Body, payload: Body) -> None:
-        ref = "checkpoint:" + payload["checkpoint_id"]
-        run = self.runs.get(body["stream"])
-        first = self.checkpoints.get(ref)
-        parts = payload.get("components") or _NOTHING
-        if parts:
-            parts = self._parts.setdefault(tuple(parts.items()), parts)
-        # A million equal names and sizes need not be a million values.
-        same: Callable[[Any, Any], Any] = self._same.setdefault
-        artifact_class, purpose = payload["artifact_class"], payload["purpose"]
-        artifact_class, purpose = same(artifact_class, artifact_class), same(purpose, purpose)
-        responsible = same(payload["responsible"], payload["responsible"])
-        size, step = sum([file["size"] for file in payload["files"]]), payload["step"]
-        found = filled_subject(
-            ref, artifact_class, purpose, run.project if run else "", run.uid if run else body["stream"],
-            same(step, step), payload["attempt"], body["recorded_at"], same(size, size), parts, payload["location"],
-            payload["digest"], responsible, position,
-        )  # fmt: skip
-        if first is not None:  # registered again: what was said of it since it was first known still holds
-            found = replace(
-                found, registered_at=first.registered_at, last_used_at=first.last_used_at, metrics=first.metrics,
-                metrics_of=first.metrics_of, gone_parts=first.gone_parts,
-            )  # fmt: skip
-        self.checkpoints[ref] = found
+        ref, stream = "checkpoint:" + payload["checkpoint_id"], body["stream"]
+        run = self.runs.get(stream)
+        uid, project = (run.uid, run.project) if run else (stream, "")
+        self.checkpoints.register(ref, uid, project, position, body)
         self.at_location[payload["location"]] = ref
 
     def _change(self, checkpoint_id: str, **changes: Any) -> None:

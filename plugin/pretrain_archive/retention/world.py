@@ -117,7 +117,7 @@ class World:
         found: dict[str, list[str]] = {}
         checkpoints = self.liveness.facts.checkpoints
         for ref in self.liveness.facts.live_refs():
-            found.setdefault(checkpoints[ref].run_uid, []).append(ref)
+            found.setdefault(checkpoints.run_of(ref), []).append(ref)
         return found
 
     def refresh(self) -> None:
@@ -138,7 +138,7 @@ class World:
         return [
             subject
             if subject.ref not in special
-            and at[subject.location] == subject.ref
+            and at.get(subject.location, subject.ref) == subject.ref
             and subject.project == project
             else self._judged(facts, subject, run, look)
             for subject in found
