@@ -22,9 +22,11 @@ from pretrain_archive.artifacts.evaluation_report import (
     stored,
     suite_flags,
 )
+from pretrain_archive.artifacts.fetching import require_listed
 from pretrain_archive.artifacts.metric_files import strict
 from pretrain_archive.artifacts.metrics import Reading, Supplement, supplemented
 from pretrain_archive.artifacts.outputs import Output, read_files
+from pretrain_archive.artifacts.readers import FolderReader, open_reader
 from pretrain_archive.artifacts.reading import MOST_METRICS
 from pretrain_archive.artifacts.rules import Rule, contradicted, wanted_directions
 from pretrain_archive.artifacts.verification import verify_checkpoint
@@ -59,12 +61,14 @@ def record_evaluation(
     devices: int | None = None,
     ordinal: int = 0,
     setting: Setting | None = None,
+    copy: Path | None = None,
 ) -> EvaluationReported:
     """Judge ``output`` and record it; return the recorded fact (the first one if the same was recorded).
 
     ``output`` is a result file or a folder of them. ``expected_definition`` is what was declared before the launch,
     where it was; ``extra`` says what a flat output cannot; ``evaluator_digest`` is that of the program that measured,
-    ``seconds`` and ``devices`` what it took; ``setting`` holds suites, group and wanted baselines. Raises
+    ``seconds`` and ``devices`` what it took; ``setting`` holds suites, group and wanted baselines;
+    ``copy`` is where a checkpoint of a bucket was laid out for the program. Raises
     :class:`InputError` for an output that cannot be read and :class:`CheckpointError` if the checkpoint's
     bytes are not the registered ones now: then no number is stored.
     """
@@ -75,7 +79,7 @@ def record_evaluation(
     extra = _with_declared(extra or Supplement(), read.reading, setting)
     reading = supplemented(read.reading, extra, directions=wanted, suites=setting.suites)
     _require_few(reading, output.name)
-    require_present(checkpoint)
+    require_present(checkpoint, copy)
     view = RunView.of(
         run_uid, ledger.records(streams=[run_uid], kinds=[KIND, "run.opened", "checkpoint.registered"])
     )
@@ -107,9 +111,16 @@ def record_evaluation(
     return read_payload(ledger.append([draft])[0], EvaluationReported)
 
 
-def require_present(checkpoint: CheckpointRegistered) -> None:
-    """Raise :class:`CheckpointError` unless every recorded file holds its recorded bytes now."""
-    faults = [item for item in verify_checkpoint(checkpoint) if item.verdict is not Verdict.VERIFIED]
+def require_present(checkpoint: CheckpointRegistered, copy: Path | None = None) -> None:
+    """Raise :class:`CheckpointError` unless every recorded file holds its recorded bytes now.
+
+    Of one that was measured as a ``copy`` the copy is read again, and the bucket must still list what was copied.
+    """
+    if copy is not None:
+        require_listed(checkpoint)
+    reader = open_reader if copy is None else lambda _: FolderReader(copy)
+    items = verify_checkpoint(checkpoint, opened=reader)
+    faults = [item for item in items if item.verdict is not Verdict.VERIFIED]
     if not faults:
         return
     gone = all(item.found == "missing" for item in faults) and len(faults) == len(checkpoint.files)

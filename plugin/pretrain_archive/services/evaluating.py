@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +10,14 @@ from typing import Any
 from pretrain_archive.artifacts.candidates import name_candidate, propose
 from pretrain_archive.artifacts.evaluation import record_evaluation
 from pretrain_archive.artifacts.evaluation_report import Setting
-from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.artifacts.rules import fixed_rules
-from pretrain_archive.artifacts.verification import newest_verified
-from pretrain_archive.domain.errors import ArchiveError, CheckpointError, RefusedError
-from pretrain_archive.domain.identity import text_to_path
-from pretrain_archive.domain.kinds import CandidateNamed, CheckpointRegistered, EvaluationReported
+from pretrain_archive.domain.errors import ArchiveError
+from pretrain_archive.domain.kinds import CandidateNamed, EvaluationReported
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.service import load_run
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.evaluation_ground import Ground, ground_of
 from pretrain_archive.services.evaluation_plans import Plan, plans_of
 from pretrain_archive.services.evaluation_running import Hold, keep_log, run_program, took
 from pretrain_archive.services.evaluation_table import table_of
@@ -53,12 +50,17 @@ def evaluate(
     """
     view = run_of(ledger, caller, run_uid)
     plans = plans_of(view)
-    checkpoint, folder = _subject(view, checkpoint_id)
-    bench = _Bench(
-        ledger=ledger, store=store, caller=caller, view=view, work=runs_folder / run_uid, hold=hold,
-        checkpoint=checkpoint, folder=folder,
-    )  # fmt: skip
-    bench.work.mkdir(parents=True, exist_ok=True)
+    work = runs_folder / run_uid
+    work.mkdir(parents=True, exist_ok=True)
+    with ground_of(view, caller, checkpoint_id, work) as ground:
+        bench = _Bench(
+            ledger=ledger, store=store, caller=caller, view=view, work=work, hold=hold, ground=ground
+        )  # fmt: skip
+        return _measured(bench, plans)
+
+
+def _measured(bench: _Bench, plans: list[Plan]) -> Evaluated:
+    """The further programs, then the request's own with their outcomes as rules; then the candidate is named."""
     also: list[dict[str, Any]] = []
     further: list[EvaluationReported] = []
     failed: ArchiveError | None = None
@@ -67,9 +69,9 @@ def evaluate(
             further.append(bench.measure(plan))
         except ArchiveError as error:
             failed = failed or error
-        also += _required(view, plan, further)
+        also += _required(bench.view, plan, further)
     report = bench.measure(plans[-1], also=tuple(also))
-    candidate = _name(ledger, caller, run_uid)
+    candidate = _name(bench.ledger, bench.caller, bench.view.run_uid)
     if failed is not None:
         raise failed
     return Evaluated(report=report, candidate=candidate, further=tuple(further))
@@ -85,31 +87,30 @@ class _Bench:
     view: RunView
     work: Path
     hold: Hold
-    checkpoint: CheckpointRegistered
-    folder: Path
+    ground: Ground
 
     def measure(self, plan: Plan, also: tuple[dict[str, Any], ...] = ()) -> EvaluationReported:
         """Run one program and record its numbers, or why there are none; the try is on record either way."""
         rules = fixed_rules(self.view, plan.program)
         asked = policy_of(self.view).evaluation
         tried = begin(
-            self.ledger, self.caller, load_run(self.ledger, self.view.run_uid), self.checkpoint,
+            self.ledger, self.caller, load_run(self.ledger, self.view.run_uid), self.ground.checkpoint,
             program=plan.program, evaluator_digest=plan.code_digest, minutes=asked.max_minutes,
         )  # fmt: skip
         with tempfile.TemporaryDirectory(dir=self.work, prefix="evaluation-") as name:
             scratch = Path(name)
             try:
-                _require_there(self.checkpoint, self.folder)
+                folder = self.ground.folder()
                 ran = run_program(
-                    self.view, self.store, self.caller, plan, checkpoint=self.folder, scratch=scratch,
+                    self.view, self.store, self.caller, plan, checkpoint=folder, scratch=scratch,
                     work=self.work, hold=self.hold,
                 )  # fmt: skip
                 setting = self._setting(plan, tried, also)
                 report = record_evaluation(
-                    self.ledger, self.store, run_uid=self.view.run_uid, checkpoint=self.checkpoint,
+                    self.ledger, self.store, run_uid=self.view.run_uid, checkpoint=self.ground.checkpoint,
                     output=ran.output, rules=rules, actor=self.caller.actor, origin=self.caller.origin,
                     evaluator_digest=plan.code_digest, seconds=ran.seconds, devices=ran.devices,
-                    ordinal=self._ordinal(), setting=setting,
+                    ordinal=self._ordinal(), setting=setting, copy=self.ground.copied,
                 )  # fmt: skip
                 samples = None
                 if policy_of(self.view).human_evaluation is not None:
@@ -163,39 +164,6 @@ def _required(view: RunView, plan: Plan, made: list[EvaluationReported]) -> list
             "reason": reason,
         }
     ]
-
-
-def _require_there(checkpoint: CheckpointRegistered, folder: Path) -> None:
-    """Raise :class:`CheckpointError` where files are missing or of another size; their bytes are read afterwards."""
-    for file in checkpoint.files:
-        try:
-            size = (folder / os.fsdecode(text_to_path(file.path))).lstat().st_size
-        except OSError:
-            size = -1
-        if size != file.size:
-            what = "was removed" if size < 0 else f"is {size} bytes long, {file.size} were registered"
-            raise CheckpointError(
-                f"checkpoint of step {checkpoint.step} ({checkpoint.checkpoint_id}) does not hold: {file.path} {what}.",
-                hint="Evaluate a checkpoint that is still there; no numbers were stored.",
-            )
-
-
-def _subject(view: RunView, checkpoint_id: str | None) -> tuple[CheckpointRegistered, Path]:
-    """The checkpoint to evaluate and its folder; :class:`RefusedError` if there is none of that name."""
-    if checkpoint_id is None:
-        found = newest_verified(view)
-        if found is None:
-            raise RefusedError(
-                f"run {view.run_uid} has no verified checkpoint", hint="Run 'register_checkpoints' first."
-            )
-        return found
-    named = [c for _, c in view.all(CheckpointRegistered) if c.checkpoint_id == checkpoint_id]
-    if not named:
-        raise RefusedError(f"run {view.run_uid} has no checkpoint {checkpoint_id!r}")
-    folder = to_path(named[-1].location)
-    if folder is None:
-        raise RefusedError(f"checkpoint {checkpoint_id} is not on this machine: {named[-1].location}")
-    return named[-1], folder
 
 
 def _name(ledger: Ledger, caller: Caller, run_uid: str) -> CandidateNamed | None:
