@@ -7,6 +7,7 @@ by a listing of all versions before and after.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
@@ -39,18 +40,17 @@ LIMIT = 8.0
 DIGEST = "sha256:" + "a" * 64
 
 
-def fact(name: str, step: int, location: str, files: list[tuple[str, int]]) -> kinds.CheckpointRegistered:
-    """A registration; what is measured here reads no content."""
-    listed = [kinds.FileDigest(path=path, size=size, sha256="0" * 64) for path, size in files]
+def fact(name: str, step: int, location: str, files: list[kinds.FileDigest]) -> kinds.CheckpointRegistered:
+    """A registration."""
     return kinds.CheckpointRegistered(
         checkpoint_id=name, step=step, tokens=None, attempt=1, location=location, format="folder", digest=DIGEST,
-        files=listed, components={}, tensors=None, tensors_digest=None, snapshot="s@1",
+        files=files, components={}, tensors=None, tensors_digest=None, snapshot="s@1",
         configuration_digest=CONFIGURATION, data_position=None, responsible="alice", artifact_class="recovery",
         purpose="recovery",
     )  # fmt: skip
 
 
-def write(folder: Path, step: int, shared: Path | None, *, sparse: bool) -> list[tuple[str, int]]:
+def write(folder: Path, step: int, shared: Path | None, *, sparse: bool) -> list[kinds.FileDigest]:
     """Weights (own, shared by a link, or mostly a hole), a state file and the marker."""
     folder.mkdir(parents=True)
     weights = folder / "w.bin"
@@ -64,7 +64,12 @@ def write(folder: Path, step: int, shared: Path | None, *, sparse: bool) -> list
         weights.write_bytes(step.to_bytes(8, "little") * (WEIGHTS // 8))
     (folder / "meta.json").write_text(f'{{"step": {step}}}')
     (folder / ".complete").touch()
-    return sorted((path.name, path.stat().st_size) for path in folder.iterdir())
+    return [
+        kinds.FileDigest(
+            path=path.name, size=path.stat().st_size, sha256=hashlib.sha256(path.read_bytes()).hexdigest()
+        )
+        for path in sorted(folder.iterdir())
+    ]
 
 
 def held(root: Path) -> int:
@@ -196,7 +201,8 @@ def test_a_versioned_bucket_releases_what_is_claimed(ledger, tmp_path):
             fill(bucket, [f"ck/{name}" for name in names], body=body)
         store = open_store(f"s3://{bucket}", s3_options=server.options)
         run = Run(ledger, FileStore(tmp_path / "store"), tmp_path).open()
-        one = fact("ckpt_big", 1, store.location("ck"), [(name, 1000) for name in names])
+        files = [kinds.FileDigest(path=name, size=1000, sha256="0" * 64) for name in names]
+        one = fact("ckpt_big", 1, store.location("ck"), files)
         register(run, [one])
         run.close()
         before = sum(entry.size for entry in store.versions(""))
