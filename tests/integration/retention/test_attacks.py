@@ -14,10 +14,13 @@ from tests.integration.retention.planned_runs import carry_out as apply_plan
 from tests.support.artifact_files import write_checkpoint
 from tests.support.artifact_run import ACTOR, POLICY, Run, policies
 from tests.support.deleting import carry_out, plan_over, rule, ruled, stones
+from tests.unit.retention.subjects import policy_with
 
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint
+from pretrain_archive.domain.errors import RefusedError
 from pretrain_archive.domain.kinds import EvaluationStarted
-from pretrain_archive.retention import holding
+from pretrain_archive.retention import holding, service
+from pretrain_archive.retention.deletion import Applied
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.subjects_strays import Strays
 from pretrain_archive.retention.trees import TreeFiles
@@ -251,3 +254,50 @@ def test_the_journal_of_what_lay_there_before_does_not_count_for_what_lies_there
 
     assert {"deleted": 1} == applied.outcomes()
     assert applied.bytes_released < 10**4
+
+
+@pytest.mark.requirement("R149")
+def test_two_passes_at_once_bury_each_thing_once_and_count_its_bytes_once(run):
+    """The second one begins in the middle of the first one's removal, with the same plan."""
+    for step in (100, 200, 300):
+        run.checkpoint(step)
+    run.close()
+    planned = plan(run)
+    others: list[Applied] = []
+
+    def on_step(step: str) -> None:
+        if step == "unlink model.safetensors" and not others:
+            others.append(apply_plan(run, planned))
+
+    applied = apply_plan(run, planned, places=(FolderFiles(on_step=on_step),))
+
+    again = apply_plan(run, planned)
+    written = list(run.ledger.records(kinds=["tombstone.written"]))
+    assert 2 == len(written), (applied, others)
+    assert planned.total_bytes == sum(record.payload["bytes_released"] for record in written)
+    assert {"already_deleted": 2} == again.outcomes()
+    assert [] == [path.name for path in run.folder.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.requirement("R151")
+@pytest.mark.parametrize("answer", ["lower limit", "other approvers"])
+def test_a_policy_that_became_stricter_after_the_approval_counts(run, answer):
+    """Who may say yes, and up to what size nobody needs to, is asked when it is carried out."""
+    run.checkpoint(100)
+    run.checkpoint(200)
+    run.close()
+    known = policy_with()
+    planned = plan(run, known)
+    by = None if answer == "lower limit" else "dora"
+    approval = service.approve(
+        run.ledger, planned, known, person=by, reason="small", actor=ACTOR, origin=run.origin()
+    )
+    text = POLICY.format(keep_last=1, age=0, limit=0, hold="[]")
+    text = text if by is None else text.replace('retention = ["bob", "dora"]', 'retention = ["bob"]')
+    stricter = ruled(text)
+
+    with pytest.raises(RefusedError, match="is not approved"):
+        service.apply(run.ledger, planned, approval, stricter, actor=ACTOR, origin=run.origin())
+
+    assert {100} == steps(planned)
+    assert (run.folder / "step_00000100").is_dir()
