@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pretrain_archive.compute.events import Place, number_of, read_lines
 from pretrain_archive.compute.spec import INHERITED, INHERITED_PREFIXES, WRAPPER
-from pretrain_archive.domain.errors import EvaluationFailedError, RefusedError
+from pretrain_archive.domain.errors import EvaluationFailedError, InputError, RefusedError
 from pretrain_archive.domain.kinds import ConfigurationDeclared, SplitCreated
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.services.caller import Caller
@@ -147,18 +147,22 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
 def _written(scratch: Path) -> Path:
     """The result: a file or folder of the agreed name, else the one that carries a date behind it.
 
-    lm-evaluation-harness makes ``evaluation_<date>.json`` of the path that it is given.
+    lm-evaluation-harness makes ``evaluation_<date>.json`` of the path that it is given, and puts its records of
+    samples (``samples_<task>_<date>.jsonl``) beside it.
     """
     output = scratch / OUTPUT
     if output.exists() or output.is_symlink():
         return output
     dated = sorted(scratch.glob(f"{output.stem}_*.json"))
-    if len(dated) == 1:
+    if not dated:
+        return output
+    samples = sorted(scratch.glob("samples_*.jsonl"))
+    if len(dated) == 1 and not samples:
         return dated[0]
-    if dated:
-        folder = scratch / "results"
-        folder.mkdir()
-        for path in dated:
-            path.rename(folder / path.name)
-        return folder
-    return output
+    folder = scratch / "results"
+    if folder.exists() or folder.is_symlink():
+        raise InputError("evaluation output", folder.name, "stands beside the result; leave that name free")
+    folder.mkdir()
+    for path in (*dated, *samples):
+        path.rename(folder / path.name)
+    return folder
