@@ -30,7 +30,7 @@ class Registrations(MutableMapping[str, Subject]):
             payload["artifact_class"], payload["purpose"], project, run_uid, payload["attempt"], size,
             payload["responsible"],
         )  # fmt: skip
-        alike = self._alike.setdefault((head, *parts.items()), (*head, parts))
+        alike = self._alike.setdefault((*head, *parts, *parts.values()), (*head, parts))
         step, said = payload["step"], f"{body['recorded_at']} {payload['digest']}"
         step = self._steps.setdefault(step, step)
         self._rows[ref] = (alike, step, said, payload["location"], position)
