@@ -1,10 +1,12 @@
-"""What a person concluded of the run, as part of the decision's story (R097)."""
+"""What people said of the run's outputs and concluded of it, as part of the decision's story (R097, R118)."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from pretrain_archive.domain.governance_conclusion import conclusion_of, conclusion_told
+from pretrain_archive.domain.human_texts import told
+from pretrain_archive.domain.kinds import HumanEvaluationReported
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 
@@ -20,7 +22,15 @@ class Words(Protocol):
 
 
 def tell_conclusion(words: Words, view: RunView) -> None:
-    """Say what was concluded and learnt, or that nobody recorded it."""
+    """Say how people judged the outputs, what was concluded and learnt, or that nobody recorded a conclusion."""
+    judged = view.last(HumanEvaluationReported)
+    if judged is not None:
+        passed, passed_zh = ("passed", "通过") if judged[1].passed else ("not passed", "未通过")
+        words.say(
+            f"Judged by people, {passed}: {told(judged[1])}.",
+            f"人工评估{passed_zh}：{told(judged[1])}。",
+            judged[0],
+        )
     found = conclusion_of(view)
     if found is None:
         words.missing("A conclusion", "实验结论")

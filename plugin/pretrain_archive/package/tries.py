@@ -13,6 +13,7 @@ from typing import Any
 
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.domain.identity import format_time, parse_time
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
 
@@ -165,8 +166,19 @@ def _row(row: Any) -> AirflowTry:
         raise InputError("history", task, "a row names no task", hint=hint)
     if type(number) is not int or not 0 < number <= MOST_TRIES:
         raise InputError("history", number, "a row has no number of a try", hint=hint)
-    state, started, ended = row.get("state"), row.get("start_date"), row.get("end_date")
+    state = row.get("state")
     return AirflowTry(
         task_id=task, map_index=index, try_number=number, state=state if isinstance(state, str) else "unrecorded",
-        started=started if isinstance(started, str) else None, ended=ended if isinstance(ended, str) else None,
+        started=_moment(row, "start_date"), ended=_moment(row, "end_date"),
     )  # fmt: skip
+
+
+def _moment(row: Mapping[Any, Any], name: str) -> str | None:
+    """A moment as our own records write it, so that both sort by time; None where Airflow tells none."""
+    told = row.get(name)
+    if told is None:
+        return None
+    try:
+        return format_time(parse_time(told))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("history", told, f"{name} is no moment with a zone") from error

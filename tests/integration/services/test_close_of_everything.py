@@ -110,6 +110,8 @@ def test_a_run_with_everything_is_told_whole(tmp_path: Path) -> None:
     assert [] == [i["id"] for i in gaps if not i["reason"]["en"] or not CHINESE.search(i["reason"]["zh"])]
     assert {"kept", "deleted"} == {c["state"] for c in artifacts["checkpoints"]}
     assert [before.opened.policy_digest if before.opened else ""] == [artifacts["policy_digest"]]
+    assert "Judged by people, passed: 7 of 7 items by bob, carol" in page
+    assert "人工评估通过：7 of 7 items by bob, carol" in page
     for text in ("alice", "bob", "It learns.", "the disk was full", "older than the last two"):
         assert text in page or any(text in p.read_text() for p in (folder / "records").iterdir()), text
     assert 0 == line.verify(folder).returncode, line.verify(folder).stdout[-1500:]

@@ -103,6 +103,9 @@ def test_a_list_that_was_not_asked_for_is_not_an_empty_one(view: RunView) -> Non
         pytest.param({"task_id": "t", "try_number": 0}, id="zero"),
         pytest.param({"task_id": "t", "try_number": 10**9}, id="a number without measure"),
         pytest.param({"task_id": "t", "try_number": 1, "map_index": "x"}, id="map index"),
+        pytest.param({"task_id": "t", "try_number": 1, "start_date": "soon"}, id="no moment"),
+        pytest.param({"task_id": "t", "try_number": 1, "end_date": "2026-11-30T08:00:00"}, id="no zone"),
+        pytest.param({"task_id": "t", "try_number": 1, "end_date": 7}, id="a number for a moment"),
     ],
 )
 def test_list_of_another_shape_is_refused(document: Any) -> None:
@@ -116,3 +119,11 @@ def test_airflow_answers_are_read_as_they_come() -> None:
     answer = {"task_instances": LISTED, "total_entries": 3}
 
     assert read_history(answer) == read_history(LISTED) == read_history([answer])
+
+
+def test_moments_of_another_zone_are_told_in_utc() -> None:
+    """Events sort by time as text: every moment is written alike."""
+    row = {"task_id": "t", "try_number": 1, "start_date": "2026-11-30T09:00:00+08:00", "end_date": None}
+    [found] = read_history(row)
+
+    assert ("2026-11-30T01:00:00.000000Z", None) == (found.started, found.ended)
