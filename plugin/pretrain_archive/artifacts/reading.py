@@ -56,6 +56,8 @@ SHARE_NAMES = re.compile(
 MOST_METRICS = 10_000
 """Metrics of one evaluation: they stand in one record."""
 
+LONGEST_NAME = 1000
+
 
 def share_and_percent(name: str, left: float, right: float) -> bool:
     """Whether two numbers about the metric ``name`` are of sizes that a share and a percentage have."""
@@ -123,6 +125,15 @@ class Flags(list[str]):
         super().__init__(flags)
         self.directions = directions
         self.definitions = definitions or Definitions()
+        self.read = 0
+
+    def count(self, where: str, name: str) -> None:
+        """Count a metric that is read; :class:`InputError` for one too many, or a name that no table can show."""
+        self.read += 1
+        if self.read > MOST_METRICS:
+            raise InputError(where, self.read, f"an evaluation has at most {MOST_METRICS} metrics")
+        if len(name) > LONGEST_NAME:
+            raise InputError(where, name[:80], f"the name of a metric has at most {LONGEST_NAME} characters")
 
 
 def flag_code(flag: str) -> str:
@@ -137,6 +148,7 @@ def metric_of(
 
     What contradicts itself, its unit or its definition is flagged; :class:`InputError` for what cannot be read.
     """
+    flags.count(where, name)
     try:
         value, not_finite = finite(entry.get("value"))
     except ValueError as error:

@@ -195,3 +195,17 @@ def test_a_file_of_too_many_values_is_refused_before_it_is_parsed(raw: bytes) ->
     """A few megabytes on disk would take gigabytes as objects."""
     with pytest.raises(InputError, match="at most 4000000 values on 1000000 lines"):
         metric_files.parse(raw, where="big.json")
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        pytest.param({f"m{number}": number for number in range(10_001)}, "at most 10000 metrics", id="many"),
+        pytest.param({"x" * 1001: 1}, "at most 1000 characters", id="long name"),
+    ],
+)
+def test_what_no_record_should_hold_is_refused_while_it_is_read(document: dict[str, int], words: str) -> None:
+    """All metrics stand in one record and in one table."""
+    parsed = metric_files.parse(json.dumps(document).encode(), where="x.json")
+    with pytest.raises(InputError, match=words):
+        read_output(parsed, where="x.json")
