@@ -7,6 +7,7 @@ those that the real services write; only the inserts go around the port, with th
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
 import sys
 import time
@@ -24,10 +25,11 @@ from tests.support.memory import peak_bytes  # noqa: E402
 
 from pretrain_archive.domain.identity import format_time  # noqa: E402
 from pretrain_archive.domain.merkle import leaf_hash  # noqa: E402
+from pretrain_archive.ledger import beside  # noqa: E402
 from pretrain_archive.ledger.canonical import canonical_bytes  # noqa: E402
 from pretrain_archive.ledger.factory import open_ledger  # noqa: E402
+from pretrain_archive.retention import planning  # noqa: E402
 from pretrain_archive.retention.files import Look, Removed, Target  # noqa: E402
-from pretrain_archive.retention.planning import make_plan  # noqa: E402
 from pretrain_archive.storage.files import FileStore  # noqa: E402
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -176,12 +178,24 @@ def plan(path: Path, store: Path) -> dict[str, Any]:
     place = _Place()
     ledger = open_ledger(f"sqlite:///{path}", signing_key=None, anchors=())
     rules = policies(keep_last=3, age=1)
+    reading, observe = [0.0], planning.observe
+
+    def timed(*words: Any, **named: Any) -> Any:
+        begun = time.process_time()
+        world = observe(*words, **named)
+        reading[0] = time.process_time() - begun
+        return world
+
+    planning.observe = timed
     start, used = time.perf_counter(), time.process_time()
-    made = make_plan(ledger, rules, places=(place,), store=FileStore(store), now=NOW)
+    made = planning.make_plan(ledger, rules, places=(place,), store=FileStore(store), now=NOW)
     seconds, cpu = time.perf_counter() - start, time.process_time() - used
+    helped = resource.getrusage(resource.RUSAGE_CHILDREN)
     project = (made.summary or {})["projects"]["demo"]
     return {
         "seconds": seconds, "cpu": cpu, "peak": peak_bytes(), "items": made.item_count, "actions": project["actions"],
+        "reading_cpu": reading[0],
+        "helpers_cpu": helped.ru_utime + helped.ru_stime, "helpers_peak": beside.helpers() * helped.ru_maxrss * 1024,
         "bytes": made.total_bytes, "inline": len(made.items), "digest": made.items_digest, "looks": place.looks,
     }  # fmt: skip
 

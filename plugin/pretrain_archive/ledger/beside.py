@@ -8,6 +8,7 @@ none is forked, since whoever calls may have threads. Frames are ``marshal``: bo
 
 from __future__ import annotations
 
+import gc
 import json
 import marshal
 import os
@@ -115,6 +116,7 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
 
 def serve(asked: Mapping[str, Any], read: Read) -> None:
     """Read the windows that were asked for and write a frame for each; whatever fails ends the process."""
+    gc.disable()  # windows have no cycles, and the collector would walk each of them many times
     database = Database(asked["url"], create=False)
     with os.fdopen(os.dup(1), "wb") as out:
         for start, end in asked["windows"]:
