@@ -19,6 +19,7 @@ from pretrain_archive.domain.kinds import ReleaseMade, read_payload
 from pretrain_archive.domain.kinds.model_life import LifeFact
 from pretrain_archive.domain.model_life import LIFE, Life, facts_of
 from pretrain_archive.domain.records import Actor, Draft, Edge, Origin, Record, Relation
+from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.domain.run_view import RunView
 from pretrain_archive.gates.releases import release_key
 from pretrain_archive.gates.service import load_run
@@ -27,6 +28,8 @@ from pretrain_archive.ledger.port import Ledger
 UNRECORDED = "unrecorded"
 MOST_TEXT = 4000
 """Characters of a text."""
+DECIDES = ["release.made", "gate.decision", "run.closed"]
+"""Kinds that say whether a release stands."""
 HINT = "List releases with: pretrain-archive model list"
 
 
@@ -53,8 +56,8 @@ def life_stream(release: ReleaseMade) -> str:
 
 
 def all_lives(ledger: Ledger) -> list[Life]:
-    """Every release with its life, in the order in which they were made."""
-    made = [(record, read_payload(record, ReleaseMade)) for record in ledger.records(kinds=["release.made"])]
+    """Every release that its close gate left standing, with its life, in the order in which they were made."""
+    made = [(record, read_payload(record, ReleaseMade)) for record in _standing(ledger)]
     facts: dict[str, list[Record]] = defaultdict(list)
     for record in ledger.records(kinds=list(LIFE)):
         facts[str(record.payload["release_id"])].append(record)
@@ -62,6 +65,18 @@ def all_lives(ledger: Ledger) -> list[Life]:
         Life(record=record, release=release, facts=facts_of(facts[release.release_id]))
         for record, release in made
     ]
+
+
+def _standing(ledger: Ledger) -> list[Record]:
+    """Records of releases that were not given up again: of their runs only what decides that is read."""
+    made = list(ledger.records(kinds=["release.made"]))
+    runs = sorted({record.stream for record in made})
+    by_run: dict[str, list[Record]] = defaultdict(list)
+    for record in ledger.records(streams=runs, kinds=DECIDES) if runs else ():
+        by_run[record.stream].append(record)
+    views = {uid: RunView.of(uid, records) for uid, records in by_run.items()}
+    stand = {uid: standing_release(view) for uid, view in views.items()}
+    return [r for r in made if (found := stand[r.stream]) and found[0].record_id == r.record_id]
 
 
 def find_life(ledger: Ledger, name: str) -> Life:

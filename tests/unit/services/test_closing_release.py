@@ -15,6 +15,7 @@ from pretrain_archive.domain.releases import standing_release
 from pretrain_archive.package.bom import bom_document
 from pretrain_archive.package.model_card import sections
 from pretrain_archive.services.closing import Shelf, close_archive
+from pretrain_archive.services.model_life import all_lives
 from pretrain_archive.services.release_reading import find_release, release_document
 from pretrain_archive.services.releasing import Releasing
 
@@ -77,7 +78,9 @@ def test_a_library_that_is_not_there_releases_nothing(run, house, monkeypatch):
 def test_a_release_whose_close_failed_goes_when_the_gate_says_continue(run, house):
     """No card, no bill, no signature, no allowed use: the package tells the outcome that was signed last."""
     half_closed(run, house)
+    assert 1 == len(all_lives(run.ledger))
     run.pass_gate("close", outcome="continue", reason="A fault was found since.")
+    assert [] == all_lives(run.ledger)
 
     done = close(run, house, try_number=2)
 
