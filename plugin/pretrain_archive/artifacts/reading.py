@@ -127,7 +127,7 @@ class Flags(list[str]):
         self.definitions = definitions or Definitions()
         self.read = 0
 
-    def count(self, where: str, name: str) -> None:
+    def take(self, where: str, name: str) -> None:
         """Count a metric that is read; :class:`InputError` for one too many, or a name that no table can show."""
         self.read += 1
         if self.read > MOST_METRICS:
@@ -148,7 +148,7 @@ def metric_of(
 
     What contradicts itself, its unit or its definition is flagged; :class:`InputError` for what cannot be read.
     """
-    flags.count(where, name)
+    flags.take(where, name)
     try:
         value, not_finite = finite(entry.get("value"))
     except ValueError as error:
