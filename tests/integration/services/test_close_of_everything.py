@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.human_run import ITEMS, draw, sampled_of, section, take, total
@@ -52,14 +53,14 @@ def whole(folder: Path) -> Line:
     return line
 
 
-def judge(line: Line) -> None:
+def judge(run: Any) -> None:
     """Two persons score the sampled outputs, and one finds a problem."""
-    draw(line)
+    draw(run)
     problem = {"problem_01": "invented", "severity_01": "major", "note_01": "no such number"}
-    for page in range(1, pages_of(sampled_of(line)) + 1):
-        take(line, page)
-        take(line, page, 2, person="carol", **(problem if page == 1 else {}))
-    assert total(line).passed
+    for page in range(1, pages_of(sampled_of(run)) + 1):
+        take(run, page)
+        take(run, page, 2, person="carol", **(problem if page == 1 else {}))
+    assert total(run).passed
 
 
 def say(line: Line, learnt: str = "It learns.") -> None:
