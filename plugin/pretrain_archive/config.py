@@ -80,7 +80,7 @@ def mlflow_url() -> str:
         told, plain = parts.hostname, parts.port is None or parts.port > 0
     except ValueError:
         told, plain = "an address that cannot be read", False
-    if url and not (plain and told and parts.scheme in {"http", "https"}) or "@" in url or "?" in url:
+    if (url and not (plain and told and parts.scheme in {"http", "https"})) or "@" in url or "?" in url:
         raise InputError(
             "[pretrain_archive] mlflow_url", told, "is no http:// or https:// address without credentials",
             hint="Write https://HOST; credentials go into MLFLOW_TRACKING_TOKEN.",

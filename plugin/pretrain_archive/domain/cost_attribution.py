@@ -112,7 +112,9 @@ def storage_of(view: RunView, as_of: str | None) -> Storage:
     }
     checkpoints = [_byte_days(size, r.recorded_at, gone.get(i, until)) for i, (r, size) in saved.items()]
     checkpoints += [  # a part that went is not kept from then on
-        -_byte_days(t.size, r.recorded_at, gone.get(t.ref.partition(":")[2], until)) for r, t in stones if t.parts
+        -_byte_days(t.size, r.recorded_at, gone.get(t.ref.partition(":")[2], until))
+        for r, t in stones
+        if t.parts
     ]
     made = {
         f"{s.name}@{s.version}": (r, s.total_bytes)
