@@ -152,7 +152,9 @@ class EvaluationFailedError(ArchiveError):
     code = "evaluation_failed"
     exit_code = 1
 
-    def __init__(self, message: str, *, exit_code_of_program: int | None, detail: str, hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, exit_code_of_program: int | None, detail: str, hint: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.exit_code_of_program = exit_code_of_program
         self.detail = detail

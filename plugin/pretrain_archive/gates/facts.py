@@ -35,7 +35,11 @@ def _request(view: RunView) -> list[tuple[str, str]]:
             ("training_type", opened.purpose.training_type),
             ("intended_use", opened.purpose.intended_use),
         ]
-    return [*facts, *service_fact(view), ("policy", f"{opened.policy_name} {short(opened.policy_digest or '')}")]
+    return [
+        *facts,
+        *service_fact(view),
+        ("policy", f"{opened.policy_name} {short(opened.policy_digest or '')}"),
+    ]
 
 
 def _data(view: RunView) -> list[tuple[str, str]]:

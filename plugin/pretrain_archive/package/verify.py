@@ -1189,7 +1189,12 @@ def main(argv: list[str] | None = None) -> int:
         if options.key:
             with open(options.key, "rb") as handle:
                 key = parse_key(handle.read(4096))
-        signs = (MANIFEST, PROOFS, NOTE, "records")  # one that is there tells of a package that lost the others
+        signs = (
+            MANIFEST,
+            PROOFS,
+            NOTE,
+            "records",
+        )  # one that is there tells of a package that lost the others
         if not any(os.path.lexists(os.path.join(options.folder, name)) for name in signs):
             msg = "{} is no package: it has none of {}".format(plain(options.folder), ", ".join(signs))
             raise BadInput(msg)
