@@ -116,9 +116,10 @@ ASKED_BY_POLICY = {
     "close.human_evaluation",
     "close.human_caveats",
     "release.scope",
+    "release.serving",
     "run.data_path",
 }
-"""Items that only a policy brings which asks for them, or a run of several workers."""
+"""Items that only a policy brings which asks for them, a model that is to serve, or a run of several workers."""
 
 
 @pytest.mark.parametrize("language", ["en", "zh-CN"])
