@@ -46,7 +46,7 @@ bench: install peers ## Measure the numbers that the project promises; prints ta
 	@exec $(PY) -m pytest -p no:cacheprovider -s -m bench tests/bench
 
 .PHONY: fuzz
-fuzz: install ## Fuzz every parser of foreign files for five minutes each (two hours: nightly); `make test` takes 20 s
+fuzz: install ## Fuzz every parser of foreign files for five minutes each (over an hour: nightly); `make test` takes 20 s
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-300} exec $(PY) -m pytest -p no:cacheprovider tests/fuzz
 
 .PHONY: faults
