@@ -8,6 +8,7 @@ import shutil
 import tempfile
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 OURS = ("AIRFLOW_", "PRETRAIN_ARCHIVE_", "_AIRFLOW")
 
@@ -24,6 +25,13 @@ def _isolate() -> None:
 
 
 _isolate()
+
+# No example is judged by a clock: the machine may be busy with something else. In CI the examples are always the same.
+settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True,
+    derandomize=bool(os.environ.get("CI")),
+)  # fmt: skip
+settings.load_profile("steady")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
