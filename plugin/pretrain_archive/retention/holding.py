@@ -67,7 +67,10 @@ def release_hold(
     hold = next((entry for entry in holds(ledger) if entry.hold_id == hold_id), None)
     if hold is None:
         raise InputError(
-            "HOLD", hold_id, "is not a hold that stands", hint="List them with: pretrain-archive retention hold"
+            "HOLD",
+            hold_id,
+            "is not a hold that stands",
+            hint="List them with: pretrain-archive retention hold",
         )
     allowed = {hold.placed_by, *_approvers(ledger, policies, hold.target)}
     if person not in allowed:
