@@ -47,7 +47,7 @@ bench: install peers ## Measure the numbers that the project promises; prints ta
 
 .PHONY: fuzz
 fuzz: install ## Fuzz every parser of foreign files for five minutes each (over an hour: nightly); `make test` takes 20 s
-	@FUZZ_SECONDS=$${FUZZ_SECONDS:-300} exec $(PY) -m pytest -p no:cacheprovider tests/fuzz
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-300} FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM} exec $(PY) -m pytest -p no:cacheprovider tests/fuzz
 
 .PHONY: faults
 faults: install system ## Kill and fail at every single file syscall (an hour: nightly); `make test` takes some of each

@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--found", type=Path, default=Path("fuzz-found"))
+    parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--again", type=Path)
     wanted = parser.parse_args()
     with atheris.instrument_imports(include=["pretrain_archive"], enable_loader_override=False):
@@ -75,7 +76,8 @@ def main() -> None:
         wanted.found.mkdir(parents=True, exist_ok=True)
         options = [
             sys.argv[0], str(corpus), f"-max_total_time={wanted.seconds}", f"-max_len={target.longest}",
-            f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}", "-print_final_stats=1", "-verbosity=1",
+            f"-rss_limit_mb={MEMORY_MB}", f"-timeout={SLOWEST}", f"-seed={wanted.seed}", "-print_final_stats=1",
+            "-verbosity=1",
             f"-artifact_prefix={wanted.found}/{slug}-",  # what ends the process itself: time, memory, a crash
         ]  # fmt: skip
         atheris.Setup(options, one)

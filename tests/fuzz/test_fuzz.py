@@ -17,6 +17,8 @@ from tests.fuzz.targets import ALL, TARGETS
 
 ROOT = Path(__file__).parents[2]
 SECONDS = int(os.environ.get("FUZZ_SECONDS") or 20)
+SEED = int(os.environ.get("FUZZ_SEED") or 1)
+"""The same inputs whenever all tests run; ``make fuzz`` draws others each time."""
 
 AT_ONCE = 2
 
@@ -27,6 +29,7 @@ Done = subprocess.CompletedProcess[str]
 def fuzz(name: str, found: Path) -> Done:
     """Run one target in a process of its own."""
     command = [sys.executable, "-m", "tests.fuzz.run", name, "--seconds", str(SECONDS), "--found", str(found)]
+    command += ["--seed", str(SEED)]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS + 250
     )

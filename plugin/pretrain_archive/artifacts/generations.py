@@ -127,7 +127,8 @@ class History:
                 replaced_by=new.checkpoint_id if accepted else None,
             )
             for old in self._newest.values()
-            if old.location == new.location and old.checkpoint_id != new.checkpoint_id
+            if old.location == new.location
+            and old.digest != new.digest  # the id holds the step that is claimed
         ]
         fresh = [
             fact

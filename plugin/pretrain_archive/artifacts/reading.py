@@ -154,7 +154,7 @@ def metric_of(
     except ValueError as error:
         raise InputError(f"{where}: {name}", entry.get("value"), str(error)) from error
     direction, unit = entry.get("direction"), str(entry.get("unit") or "")
-    if direction not in {None, "lower", "higher"}:
+    if direction not in (None, "lower", "higher"):  # it may be a list, which no set can be asked for
         raise InputError(f"{where}: {name} direction", direction, "expected lower or higher")
     defined = flags.definitions.of(name)
     if defined is not None:

@@ -21,6 +21,8 @@ from pretrain_archive.ledger.canonical import canonical_bytes
 FORMAT = "pretrain-archive/manifest/1"
 PINNED = "pretrain-archive/manifest/2"
 """The format in which every file names the version it was read at."""
+MAX_SIZE = 2**53 - 1
+"""Bytes of a file: what canonical JSON can say exactly."""
 NAMED = 20
 """How many changed files an error names; their count is always told."""
 _quoted = json.encoder.encode_basestring
@@ -53,10 +55,18 @@ class Entry:
     def parse(cls, line: bytes) -> Self:
         """Read a line; ``ValueError``, ``TypeError`` or ``KeyError`` if it is none."""
         fields = json.loads(line)
-        if "link" in fields:
-            return cls(path=fields["path"], link=fields["link"])
-        version = fields.get("version")
-        return cls(path=fields["path"], size=fields["size"], sha256=fields["sha256"], version=version)
+        path, link, version = fields["path"], fields.get("link"), fields.get("version")
+        # What a line holds may be anything; the checks are the quickest there are, for there are very many lines.
+        if type(path) is not str or (link is not None and type(link) is not str):
+            raise TypeError(f"path and link are texts, got {str(fields)[:80]}")
+        if link is not None:
+            return cls(path=path, link=link)
+        size, sha256 = fields["size"], fields["sha256"]
+        if type(size) is not int or not 0 <= size <= MAX_SIZE or type(sha256) is not str:
+            raise ValueError(f"a file has a size and a digest, got {str(fields)[:80]}")
+        if version is not None and type(version) is not str:
+            raise TypeError(f"a version is a text, got {str(version)[:80]}")
+        return cls(path=path, size=size, sha256=sha256, version=version)
 
     def sort_key(self) -> bytes:
         """The raw bytes of the path: the order of manifests."""

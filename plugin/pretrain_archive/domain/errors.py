@@ -19,7 +19,8 @@ class ArchiveError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        stop = "." if self.hint and self.message and self.message[-1] not in ".!?:。？" else ""
+        return f"{self.message}{stop} {self.hint}".strip()
 
 
 class InputError(ArchiveError):

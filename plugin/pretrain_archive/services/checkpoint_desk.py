@@ -10,6 +10,7 @@ from pretrain_archive.artifacts.classes import CLASSES, CheckpointClass, effecti
 from pretrain_archive.artifacts.formats import Inspection, inspect
 from pretrain_archive.artifacts.generations import current, overwritten, reclassify
 from pretrain_archive.artifacts.location import address_of, below
+from pretrain_archive.artifacts.parts import gone_parts
 from pretrain_archive.artifacts.pointers import (
     attempt_of,
     find_pointer,
@@ -26,7 +27,7 @@ from pretrain_archive.domain.errors import CheckpointError, InputError, RefusedE
 from pretrain_archive.domain.identity import Ref
 from pretrain_archive.domain.kinds import CheckpointRegistered, TensorScan, TombstoneWritten
 from pretrain_archive.domain.run_view import RunView
-from pretrain_archive.domain.verdicts import Item
+from pretrain_archive.domain.verdicts import Item, Verdict
 from pretrain_archive.ledger.port import Ledger
 from pretrain_archive.services.caller import Caller
 from pretrain_archive.services.checkpoints import claim_of, stamps_of
@@ -176,7 +177,7 @@ def verify(
     """Read a registered checkpoint again and compare it with its record; by default every byte, whatever stamps say."""
     view, fact = find_checkpoint(ledger, checkpoint_id)
     stamps = stamps_of(view) if use_stamps else None
-    return fact, verify_checkpoint(fact, stamps=stamps, progress=progress)
+    return fact, _verified(view, fact, stamps=stamps, progress=progress)
 
 
 def verify_place(
@@ -192,7 +193,27 @@ def verify_place(
         raise CheckpointError(
             f"{address}: no checkpoint was registered there.", hint="Look at it with: checkpoint inspect"
         )
-    return found, verify_checkpoint(found, progress=progress, opened=opened)
+    view, fact = find_checkpoint(ledger, found.checkpoint_id)
+    return fact, _verified(view, fact, progress=progress, opened=opened)
+
+
+def _verified(view: RunView, fact: CheckpointRegistered, **how: Any) -> list[Item]:
+    """What a tombstone explains is not missing: a whole one is unrecorded, of one that lost parts the rest is read."""
+    ref = f"checkpoint:{fact.checkpoint_id}"
+    whole = [stone for _, stone in view.all(TombstoneWritten) if stone.ref == ref and not stone.parts]
+    if whole:
+        hint = f"The bytes were deleted: {whole[-1].reason}."
+        return [
+            Item(
+                id=ref,
+                track="artifact",
+                verdict=Verdict.UNRECORDED,
+                check="",
+                expected=fact.digest,
+                hint=hint,
+            )
+        ]
+    return verify_checkpoint(fact, gone=gone_parts(view).get(fact.checkpoint_id, frozenset()), **how)
 
 
 def listed(view: RunView) -> list[Listed]:

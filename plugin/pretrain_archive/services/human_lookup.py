@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pretrain_archive.domain.checklists.human import report_of
 from pretrain_archive.domain.errors import ArchiveError, InputError, RefusedError, StorageError
-from pretrain_archive.domain.human_checks import report_of
 from pretrain_archive.domain.kinds import (
     CheckpointRegistered,
     EvaluationReported,

@@ -6,10 +6,10 @@ from pretrain_archive.domain import kinds
 from pretrain_archive.domain.candidates import chosen_candidate, chosen_evaluation
 from pretrain_archive.domain.checklists.common import item, last, names_snapshot, short, stated
 from pretrain_archive.domain.checklists.conclusion import conclusion
+from pretrain_archive.domain.checklists.human import human_caveats, human_evaluation
 from pretrain_archive.domain.checklists.release import RELEASE
 from pretrain_archive.domain.evaluations import last_failure, scope_text
 from pretrain_archive.domain.exploration import REASON, is_exploration
-from pretrain_archive.domain.human_checks import human_caveats, human_evaluation
 from pretrain_archive.domain.policy import Policy
 from pretrain_archive.domain.records import Record
 from pretrain_archive.domain.run_view import RunView
