@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pretrain_archive.domain.errors import InputError
 from pretrain_archive.domain.identity import utc_now
 from pretrain_archive.domain.kinds import CheckpointRegistered, read_payload
 from pretrain_archive.domain.verdicts import Item, Verdict
@@ -104,8 +105,10 @@ def reconcile(
 ) -> Reconciled:
     """Compare the ledger with what is there, at every recorded location, beside it and below ``roots``.
 
-    ``store`` is the archive's own: its snapshots, content, plans and journals are compared, too.
+    ``store`` is the archive's own: its snapshots, content, plans and journals are compared, too. Raises
+    :class:`InputError` for a root that cannot be looked into.
     """
+    roots = [_looked_into(root) for root in roots]
     world = observe(ledger, places)
     items: list[Item] = []
     findings: list[Finding] = []
@@ -129,6 +132,15 @@ def reconcile(
         ownerless_bytes=sum(stray.size for stray in strays if stray.kind != "journal"),
         checked={"checkpoints": recorded, "strays": len(strays)},
     )
+
+
+def _looked_into(root: Path) -> Path:
+    try:
+        next(root.iterdir(), None)
+    except OSError as error:
+        problem = f"cannot be looked into: {error.strerror}"
+        raise InputError("--root", str(root), problem, hint="Name a folder that exists.") from error
+    return root
 
 
 def _recorded(

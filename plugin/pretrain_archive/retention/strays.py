@@ -6,7 +6,8 @@ Found by where things lie, never by guessing from their bytes; nothing here is c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -57,6 +58,7 @@ def folder_strays(world: World, roots: Iterable[Path]) -> Iterator[Stray]:
     owned = {subject.location for subject in facts.checkpoints.values()}
     homes = {path.parent for path in map(to_path, owned) if path is not None}
     above = {folder for home in homes for folder in (home, *home.parents)}
+    runs = _runs_of_homes(world)
     for root in sorted({path.resolve() for path in (*homes, *roots)}):
         if any(to_location(folder) in owned for folder in (root, *root.parents)):
             continue  # what lies in a recorded checkpoint is that checkpoint's
@@ -69,10 +71,23 @@ def folder_strays(world: World, roots: Iterable[Path]) -> Iterator[Stray]:
             if not stepped or path in above:  # what holds a recorded checkpoint is no stray
                 continue
             if not path.is_symlink() and path.is_dir() and to_location(path) not in owned:
-                yield _folder(path)
+                yield _folder(path, runs)
 
 
-def _folder(path: Path) -> Stray:
+def _runs_of_homes(world: World) -> Mapping[str, str]:
+    """The run of each place above recorded checkpoints; of one that holds those of several runs it is not known."""
+    found: dict[str, set[str]] = {}
+    for subject in world.liveness.facts.checkpoints.values():
+        found.setdefault(subject.location.rpartition("/")[0], set()).add(subject.run_uid)
+    return {home: next(iter(runs)) for home, runs in found.items() if len(runs) == 1}
+
+
+def _to_register(location: str, shown: str, runs: Mapping[str, str]) -> str:
+    """What ``checkpoint register`` needs: the run of the checkpoints beside it, else the word that stands for one."""
+    return f"{runs.get(location.rpartition('/')[0], 'RUN')} {shlex.quote(shown)}"
+
+
+def _folder(path: Path, runs: Mapping[str, str]) -> Stray:
     shown = path_to_text(os.fsencode(path))
     try:
         size, found = measure(path).size, ""
@@ -80,7 +95,8 @@ def _folder(path: Path) -> Stray:
         size, found = 0, f", and cannot be read: {error.strerror}"
     return Stray(
         kind="unregistered", ref=f"folder:{shown}", location=to_location(path), size=size,
-        expected="a registered checkpoint", found=f"{size} bytes that no record names{found}", argument=shown,
+        expected="a registered checkpoint", found=f"{size} bytes that no record names{found}",
+        argument=_to_register(to_location(path), shown, runs),
     )  # fmt: skip
 
 
@@ -192,7 +208,7 @@ def _journals(world: World, store: ObjectStore) -> Iterator[Stray]:
 
 def _prefixes(world: World, store: ObjectStore) -> Iterator[Stray]:
     """Prefixes beside recorded checkpoints in this store that no record names."""
-    base = store.location("x")[:-1]
+    base, runs = store.location("x")[:-1], _runs_of_homes(world)
     owned = {
         unquote(subject.location[len(base) :]).strip("/")
         for subject in world.liveness.facts.checkpoints.values()
@@ -210,5 +226,6 @@ def _prefixes(world: World, store: ObjectStore) -> Iterator[Stray]:
                 location = store.location(prefix)
                 yield Stray(
                     kind="unregistered", ref=f"prefix:{prefix}", location=location, size=size,
-                    expected="a registered checkpoint", found=f"{size} bytes that no record names", argument=location,
+                    expected="a registered checkpoint", found=f"{size} bytes that no record names",
+                    argument=_to_register(location, location, runs),
                 )  # fmt: skip

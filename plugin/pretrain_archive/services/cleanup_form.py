@@ -22,7 +22,7 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "temporary": ("pieces of temporary data", "份临时数据"),
     "cache": ("caches", "份缓存"),
     "leftover": ("leftovers of failed runs", "份失败运行的遗留"),
-    "log": ("sensitive logs", "份敏感日志"),
+    "log": ("logs", "份日志"),
 }
 DECISIONS: Mapping[str, tuple[str, str]] = {
     "run": ("runs", "次运行"),

@@ -16,10 +16,19 @@ from tests.support.artifact_files import write_checkpoint, write_sharded
 from tests.support.main_line import Line
 
 from pretrain_archive.artifacts import verification
+from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.artifacts.location import to_path
 from pretrain_archive.cli import run_command
-from pretrain_archive.domain.kinds import CheckpointOverwritten, CheckpointRefused, CheckpointRegistered
+from pretrain_archive.domain.errors import CheckpointError
+from pretrain_archive.domain.kinds import (
+    CheckpointOverwritten,
+    CheckpointRefused,
+    CheckpointRegistered,
+    TombstoneWritten,
+)
+from pretrain_archive.domain.records import Draft
 from pretrain_archive.domain.run_view import RunView
+from pretrain_archive.services import checkpoint_desk as desk
 from pretrain_archive.services import checkpoints, progress
 
 
@@ -290,3 +299,47 @@ def test_a_place_is_found_however_it_is_spelled(trained, ask, tmp_path, spell, s
     code, document = ask("verify", spell.format(folder))
 
     assert (0, "verified") == (code, document.get("verdict")), document
+
+
+def test_the_same_bytes_under_another_step_overwrite_nothing(tmp_path):
+    """A mistaken step is refused, and no checkpoint is said to be overwritten by its own bytes."""
+    line = Line(folder=tmp_path)
+    line.to_signed_launch()
+    line.launch()
+    fact = facts(line)[40]
+
+    with pytest.raises(CheckpointError, match="step"):
+        desk.register(line.ledger, line.caller("cli"), line.view(), desk.Wish(place=fact.location, step=41))
+
+    assert [] == list(line.view().all(CheckpointOverwritten))
+    line.ledger.close()
+
+
+def test_what_a_tombstone_explains_is_not_missing(tmp_path):
+    """Deleted as a whole: unrecorded, with the reason. Without one of its parts: the rest is read and holds."""
+    line = Line(folder=tmp_path)
+    line.to_signed_launch()
+    line.launch()
+    (whole, part), caller = list(facts(line).values())[:2], line.caller("clean_up")
+    gone = component_of(part.files[-1].path)
+    shutil.rmtree(to_path(whole.location))
+    for file in part.files:
+        if component_of(file.path) == gone:
+            (to_path(part.location) / file.path).unlink()
+    for number, (fact, parts) in enumerate(((whole, []), (part, [gone]))):
+        stone = TombstoneWritten(
+            ref=f"checkpoint:{fact.checkpoint_id}", digest=fact.digest, size=1, artifact_class="recovery",
+            reason="policy", policy_digest=None, approved_by="policy", bytes_released=1, verified_absent=True,
+            parts=parts,
+        )  # fmt: skip
+        line.ledger.append([
+            Draft(stream=line.run_uid, kind="tombstone.written", payload=stone.to_json(), actor=caller.actor,
+                  origin=caller.origin, ordinal=number)
+        ])  # fmt: skip
+
+    _, [item] = desk.verify(line.ledger, whole.checkpoint_id)
+    _, rest = desk.verify_place(line.ledger, part.location)
+
+    assert ("unrecorded", "The bytes were deleted: policy.") == (item.verdict, item.hint)
+    assert (len(part.files), {"verified"}) == (len(rest), {one.verdict for one in rest})
+    line.ledger.close()

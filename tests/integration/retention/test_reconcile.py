@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from pretrain_archive.cli import app
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.errors import InputError
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.objects import StoreFiles
 from pretrain_archive.retention.reconcile import reconcile
@@ -191,3 +192,27 @@ def test_the_command_tells_the_same_as_text_and_json(ledger_url, run, tmp_path, 
     assert {"act", "command", "text"} == set(found["missing"]["proposal"])
     assert 1 == text.exit_code
     assert "Restore it from a copy" in text.stdout
+
+
+def test_what_it_proposes_to_register_names_the_run(ledger, run, tmp_path):
+    """The run of the checkpoints beside it; elsewhere, or beside those of two runs, the word that stands for one."""
+    beside = write_checkpoint(run.folder, 900)
+    alone = write_checkpoint(tmp_path / "my models", 7)
+    shared = Run(ledger, run.store, tmp_path / "shared").open()
+    shared.checkpoint(1)
+    other = Run(ledger, run.store, tmp_path / "shared").open()
+    other.checkpoint(2)
+    between = write_checkpoint(shared.folder, 3)
+
+    found = reconcile(ledger, roots=[tmp_path / "my models"])
+
+    start = "pretrain-archive checkpoint register"
+    assert {f"{start} {run.uid} {beside}", f"{start} RUN '{alone}'", f"{start} RUN {between}"} == {
+        finding.proposal.command for finding in found.findings
+    }
+
+
+def test_a_root_that_is_not_there_is_told(ledger, tmp_path):
+    """A mistyped folder is no folder without differences."""
+    with pytest.raises(InputError, match=r"--root: cannot be looked into: No such file.*nowhere"):
+        reconcile(ledger, roots=[tmp_path / "nowhere"])

@@ -13,6 +13,7 @@ from pretrain_archive.gates.service import load_run
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.services import cleanup
 from pretrain_archive.services.caller import Caller
+from pretrain_archive.services.cleanup_form import KINDS
 
 SAID: list[str] = []
 
@@ -166,3 +167,8 @@ def test_nothing_to_delete(ledger, tmp_path):
     planned = cleanup.make_plan(ledger, caller(), room())
 
     assert ([], False) == ([i for i in planned.items if i["action"] == "delete"], planned.needs_approval)
+
+
+def test_the_form_calls_every_log_a_log():
+    """A rule about logs reaches ordinary ones, too: the word promises nothing of the class."""
+    assert ("logs", "份日志") == KINDS["log"]
