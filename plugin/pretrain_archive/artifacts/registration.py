@@ -21,7 +21,6 @@ from pretrain_archive.artifacts import hashing, readers, scanning
 from pretrain_archive.artifacts.claims import Claim, contradictions, unnamable
 from pretrain_archive.artifacts.classes import CLASSES
 from pretrain_archive.artifacts.formats import Inspection, inspect
-from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.artifacts.generations import (
     KIND,
     ORDINALS,
@@ -40,7 +39,6 @@ from pretrain_archive.domain.kinds import (
     CheckpointRefused,
     CheckpointRegistered,
     FileDigest,
-    TensorScan,
     read_payload,
 )
 from pretrain_archive.domain.records import Actor, Draft, Origin
@@ -166,7 +164,10 @@ def _read(work: _Work) -> CheckpointRegistered:
         scan = scanning.scan(reader, seen.files) if work.reading.scan else None
     except CheckpointError as error:
         raise _RefusalError(error.message.rstrip(".")) from error
-    warnings = [*seen.warnings, *_scanned(scan)]
+    spoiled, odd = scanning.judged(scan)
+    if spoiled:
+        raise _RefusalError(*spoiled)
+    warnings = [*seen.warnings, *odd]
     work.seen.extend(seen.files)
     digest = hashing.files_digest(hashed.files)
     return CheckpointRegistered(
@@ -213,18 +214,6 @@ def _look(work: _Work) -> Inspection:
     if problems:
         raise _RefusalError(*problems)
     return seen
-
-
-def _scanned(scan: TensorScan | None) -> list[str]:
-    """Warnings of a scan. NaN among the weights is refused: no training that goes on from there gets rid of it."""
-    found = scan.not_finite if scan else []
-    spoiled = [each for each in found if each.nan and component_of(each.file) == "weights"]
-    if spoiled:
-        raise _RefusalError(*(f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN" for t in spoiled[:10]))
-    return [
-        f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN and {t.infinite} infinite values"
-        for t in found[:10]
-    ]
 
 
 def _tensors_digest(seen: Inspection) -> str:

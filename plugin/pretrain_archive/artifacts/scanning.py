@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
+from pretrain_archive.artifacts.formats.parts import component_of
 from pretrain_archive.artifacts.formats.safetensors import Tensor, header_of
 from pretrain_archive.artifacts.readers import FileEntry, Reader
 from pretrain_archive.domain.errors import CheckpointError
@@ -23,6 +24,9 @@ BLOCK = 8 << 20
 """Bytes looked at together; a multiple of every element's size."""
 
 MOST_TOLD = 100
+MOST_JUDGED = 10
+"""Tensors that a refusal or a record's warnings name."""
+
 OTHER_FORMATS = (".pt", ".pth", ".bin", ".ckpt", ".distcp", ".npz", ".npy", ".gguf", ".h5")
 
 WIDTHS: Mapping[str, int] = {
@@ -41,6 +45,22 @@ ONLY_NAN: Mapping[str, tuple[int, int]] = {
     "F8_E4M3": (0x7F, 0x7F), "F8_E8M0": (0xFF, 0xFF), "F8_E4M3FNUZ": (0xFF, 0x80), "F8_E5M2FNUZ": (0xFF, 0x80),
 }  # fmt: skip
 """Mask, and what is left of NaN under it."""
+
+
+def judged(scan: TensorScan | None) -> tuple[list[str], list[str]]:
+    """What a scan refuses, and what it only warns of.
+
+    NaN among the weights is refused: no training that goes on from there gets rid of it.
+    """
+    found = scan.not_finite if scan else []
+    spoiled = [each for each in found if each.nan and component_of(each.file) == "weights"]
+    refused = [f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN" for t in spoiled[:MOST_JUDGED]]
+    odd = [each for each in found if each not in spoiled]
+    warned = [
+        f"{t.file}: tensor {t.tensor[:200]!r} holds {t.nan} NaN and {t.infinite} infinite values"
+        for t in odd[:MOST_JUDGED]
+    ]
+    return refused, warned
 
 
 def scan(

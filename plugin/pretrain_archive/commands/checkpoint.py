@@ -54,13 +54,25 @@ def inspect(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Say what PLACE holds and whether it is complete; nothing is loaded, run or recorded. Exit 1 if it is not."""
+    """Say what PLACE holds and whether it would count; nothing is loaded, run or recorded. Exit 1 if it would not."""
+    from pretrain_archive.artifacts.scanning import judged  # noqa: PLC0415
     from pretrain_archive.services.checkpoint_desk import look  # noqa: PLC0415
 
     with hashing_progress("looking") as progress:
         found = look(place, values=values, progress=progress)
-    fit = found.seen.complete and not (found.scan and found.scan.not_finite)
-    answer(_seen(found), _seen_lines(found), as_json=as_json, code=OK if fit else FINDING)
+    spoiled, odd = judged(found.scan)
+    document = {
+        **_seen(found), "spoiled": spoiled, "warnings": [*found.seen.warnings, *odd],
+        "would_count": found.seen.complete and not spoiled,
+    }  # fmt: skip
+    lines = [
+        *_seen_lines(found),
+        *(f"warning: {plain(text)}" for text in document["warnings"]),
+        *(f"not complete: {plain(text)}" for text in found.seen.problems),
+        *(f"spoiled: {plain(text)}" for text in spoiled),
+        "would be refused" if not document["would_count"] else "complete",
+    ]
+    answer(document, lines, as_json=as_json, code=OK if document["would_count"] else FINDING)
 
 
 def _seen(found: Looked) -> dict[str, Any]:
@@ -71,7 +83,7 @@ def _seen(found: Looked) -> dict[str, Any]:
         "components": seen.components, "tensors": seen.tensor_count if seen.tensors else None,
         "dtypes": _dtypes(seen), "data_position": seen.data_position,
         "configuration_digest": seen.configuration_digest, "model_facts": seen.facts,
-        "problems": list(seen.problems), "warnings": list(seen.warnings),
+        "problems": list(seen.problems),
         "scan": found.scan.to_json() if found.scan else None,
     }  # fmt: skip
 
@@ -91,15 +103,10 @@ def _seen_lines(found: Looked) -> Iterator[str]:
         yield f"{seen.tensor_count} tensors ({kinds})"
     if found.scan:
         yield from _scan_lines(found.scan)
-    yield from (f"warning: {plain(text)}" for text in seen.warnings)
-    yield from (f"not complete: {plain(text)}" for text in seen.problems)
-    yield "complete" if seen.complete else "would be refused"
 
 
 def _scan_lines(scan: TensorScan) -> Iterator[str]:
     yield f"{scan.values:,} values of {scan.tensors} tensors looked at, {len(scan.not_finite)} tensors not finite"
-    for each in scan.not_finite[:SHOWN]:
-        yield f"{plain(each.file)}: {plain(each.tensor)} holds {each.nan} NaN, {each.infinite} infinite"
     yield from (f"not looked at: {plain(text)}" for text in scan.skipped[:SHOWN])
 
 
