@@ -15,7 +15,8 @@ from importlib.resources import files
 from typing import Any
 
 from pretrain_archive.artifacts.evaluation_chart import Row, forest
-from pretrain_archive.artifacts.evaluation_words import FLAGS, HOW, TOLD
+from pretrain_archive.artifacts.evaluation_words import FLAGS, HOW, NO_WAY, TOLD, WAYS
+from pretrain_archive.domain.evaluations import direction_of
 
 LISTED = 200
 """Metrics, comparisons and flags of a kind that the page lists; the rest is in the JSON beside it."""
@@ -157,7 +158,8 @@ def _metrics(report: Mapping[str, Any]) -> str:
             else f'<span class="no">{plain(_not_finite(m))}</span>',
             _interval(m),
             number(m["samples"]),
-            f"{plain(m['unit'] or '–')} {'↓' if m['direction'] == 'lower' else '↑'}",
+            f"{plain(m['unit'] or '–')} "
+            + WAYS.get(direction_of(report["flags"], m["name"], m["direction"]) or "", both(*NO_WAY)),
             plain(m["defined_by"] or "–"),
         ]
         for m in report["metrics"][:LISTED]

@@ -20,6 +20,9 @@ FLAGS: dict[str, tuple[str, str]] = {
     "late_rule": ("Limits that were not fixed before the launch.", "阈值未在启动前确定。"),
 }
 
+WAYS = {"lower": "↓", "higher": "↑"}
+NO_WAY = ("no direction declared", "未声明方向")
+
 TOLD: dict[str, tuple[str, str]] = {
     "better": ("better", "更好"),
     "worse": ("worse", "更差"),

@@ -42,6 +42,15 @@ __all__ = [
 SUBJECT = ("checkpoint_id", "checkpoint_digest", "step")
 """Keys by which an output may name the checkpoint that it is of."""
 
+LABELS = frozenset(
+    {
+        *SUBJECT, "alias", "checkpoint", "comment", "commit", "data_set", "data_set_digest", "dataset", "date",
+        "device", "dtype", "language", "model", "name", "note", "program", "seed", "split", "task", "time",
+        "timestamp", "unit", "version",
+    }
+)  # fmt: skip
+"""Keys of a flat output whose texts say what was measured, by what and when: no other text is passed over."""
+
 LATE = ("rules", "thresholds", "acceptance")
 """Keys by which an output would set limits for itself: rules are fixed before the launch."""
 
@@ -161,10 +170,12 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _rows(document: Any, where: str, flags: Flags, depth: int = 0) -> Iterator[dict[str, Any]]:
+def _rows(
+    document: Any, where: str, flags: Flags, depth: int = 0, above: str = ""
+) -> Iterator[dict[str, Any]]:
     """Entries of a flat map: each name with its number. A row ``{name, value}`` is an entry itself.
 
-    ``task`` names what the numbers beside it are of. A text that is a number, and a null, are told, not dropped.
+    ``task`` names what the numbers beside it are of; ``above`` is the name of what holds the map, for messages.
     """
     if not isinstance(document, dict):
         raise InputError(where, document, "expected an object of metrics")
@@ -176,15 +187,23 @@ def _rows(document: Any, where: str, flags: Flags, depth: int = 0) -> Iterator[d
     task = document.get("task")
     prefix = f"{task}." if isinstance(task, str) and task else ""
     for name, value in document.items():
+        label = f"{prefix}{name}"
         if isinstance(value, int | float) and not isinstance(value, bool):
-            yield {"name": f"{prefix}{name}", "value": value}
+            yield {"name": label, "value": value}
         elif isinstance(value, dict):
-            for row in _rows(value, where, flags, depth + 1):
-                yield {**row, "name": f"{prefix}{name}.{row['name']}"}
-        elif value is None:
-            flags.append(f"no_value: {prefix}{name} is null")
-        elif isinstance(value, str) and _is_number(value):
-            raise InputError(f"{where}: {prefix}{name}", value, "expected a number, found a text")
+            for row in _rows(value, where, flags, depth + 1, f"{above}{label}."):
+                yield {**row, "name": f"{label}.{row['name']}"}
+        elif value is None or isinstance(value, str):
+            _no_number(name, value, f"{above}{prefix}", where, flags)
+
+
+def _no_number(name: str, value: str | None, above: str, where: str, flags: Flags) -> None:
+    """Refuse a number that is written as a text; flag a null and any other text but a label."""
+    label = f"{above}{name}"
+    if value is not None and _is_number(value):
+        raise InputError(f"{where}: {label}", value, "expected a number, found a text")
+    if value is None or name.lower() not in LABELS:
+        flags.append(f"no_value: {label} is {'null' if value is None else repr(value[:80])}")
 
 
 def _is_number(text: str) -> bool:

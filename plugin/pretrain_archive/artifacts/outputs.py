@@ -132,7 +132,17 @@ def named_run(reading: Reading, name: str) -> Reading:
         return [metric.model_copy(update={"name": f"{run}/{metric.name}"}) for metric in metrics]
 
     baselines = [one.model_copy(update={"metrics": of_run(one.metrics)}) for one in reading.baselines]
-    return reading.with_(metrics=tuple(of_run(reading.metrics)), baselines=tuple(baselines))
+    names = {f"no_direction: {metric.name} does": f"{run}/{metric.name}" for metric in reading.metrics}
+    flags = [_renamed(flag, names) for flag in reading.flags]
+    return reading.with_(
+        metrics=tuple(of_run(reading.metrics)), baselines=tuple(baselines), flags=tuple(flags)
+    )
+
+
+def _renamed(flag: str, names: Mapping[str, str]) -> str:
+    """A flag about a direction names its metric as the reading does from now on."""
+    start = flag.partition(" not say")[0]
+    return f"no_direction: {names[start]} does{flag[len(start) :]}" if start in names else flag
 
 
 def merged(readings: Sequence[tuple[str, Reading]]) -> Reading:

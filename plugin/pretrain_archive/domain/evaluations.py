@@ -7,7 +7,7 @@ Pure, from records alone. The rule for whoever wants to delete: a checkpoint is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,6 +30,12 @@ class Lease:
     try_id: str
     record: Record
     until: datetime
+
+
+def direction_of(flags: Iterable[str], name: str, direction: str) -> str | None:
+    """Which way is better for a metric; None where a flag says that nobody declared it (the record holds a filler)."""
+    undeclared = f"no_direction: {name} does not say"
+    return None if any(flag.startswith(undeclared) for flag in flags) else direction
 
 
 def leases(view: RunView) -> Iterator[Lease]:

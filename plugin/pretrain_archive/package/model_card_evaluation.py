@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pretrain_archive.domain import kinds
+from pretrain_archive.domain.evaluations import direction_of
 from pretrain_archive.domain.human_texts import FLAGS, PROBLEMS, SEVERITIES, flag_code
 from pretrain_archive.domain.releases import human_reports, other_evaluations, released_evaluation
 from pretrain_archive.domain.run_view import RunView
@@ -22,6 +23,8 @@ METRIC = (
     ("Metric", "指标"), ("Value", "数值"), ("Unit", "单位"), ("Better", "更优方向"), ("Samples", "样本数"),
     ("95% interval", "95% 区间"),
 )  # fmt: skip
+
+BETTER: dict[str, Words] = {"lower": ("lower", "越低越好"), "higher": ("higher", "越高越好")}
 
 
 def verdict(passed: bool) -> Said:
@@ -61,14 +64,14 @@ def _metrics(report: kinds.EvaluationReported) -> Table:
     candidate: Said = ("the model", "本模型")
     subjects: list[tuple[Said, list[kinds.MetricResult]]] = [(candidate, report.metrics)]
     subjects += [(_baseline(baseline), baseline.metrics) for baseline in report.baselines]
-    rows = [(*_metric(metric), of) for of, metrics in subjects for metric in metrics]
+    rows = [(*_metric(metric, report.flags), of) for of, metrics in subjects for metric in metrics]
     return Table(head=(*METRIC, ("Of", "对象")), rows=tuple(rows))
 
 
-def _metric(metric: kinds.MetricResult) -> tuple[Said | None, ...]:
+def _metric(metric: kinds.MetricResult, flags: list[str]) -> tuple[Said | None, ...]:
     value = metric.not_finite or None if metric.value is None else f"{metric.value:g}"
     interval = None if metric.low is None or metric.high is None else f"{metric.low:g} … {metric.high:g}"
-    better = ("lower", "越低越好") if metric.direction == "lower" else ("higher", "越高越好")
+    better = BETTER.get(direction_of(flags, metric.name, metric.direction) or "")
     samples = None if metric.samples is None else f"{metric.samples:,}"
     return metric.name, value, metric.unit or None, better, samples, interval
 
@@ -81,7 +84,8 @@ def _others(reports: list[kinds.EvaluationReported]) -> tuple[Table, ...]:
         own = report.program or "the request's program"
         by: Said = elsewhere if report.imported else own
         rows += [
-            (*_metric(metric), report.data_set, by, listed(report.flags) or "—") for metric in report.metrics
+            (*_metric(metric, report.flags), report.data_set, by, listed(report.flags) or "—")
+            for metric in report.metrics
         ]
     head = (*METRIC, ("Data set", "数据集"), ("Measured by", "测量程序"), ("Flags", "异议"))
     return (Table(head=head, rows=tuple(rows)),) if rows else ()

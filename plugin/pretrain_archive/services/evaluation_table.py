@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pretrain_archive.domain.evaluations import scope_text
+from pretrain_archive.domain.evaluations import direction_of, scope_text
 from pretrain_archive.domain.kinds import EvaluationReported, MetricResult
 
 LISTED = 60
@@ -23,7 +23,7 @@ def table_of(report: EvaluationReported) -> list[str]:
             value_text(m),
             interval_text(m),
             "–" if m.samples is None else str(m.samples),
-            m.direction,
+            direction_of(report.flags, m.name, m.direction) or "not declared",
         ]
         for m in report.metrics[:LISTED]
     ]

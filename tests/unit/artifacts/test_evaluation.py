@@ -21,7 +21,9 @@ from pretrain_archive.artifacts.outputs import read_files
 from pretrain_archive.artifacts.registration import Claim, register_checkpoint
 from pretrain_archive.artifacts.rules import BetterThanBaselines, Limit, rules_of
 from pretrain_archive.domain.errors import CheckpointError, InputError
+from pretrain_archive.domain.evaluations import direction_of
 from pretrain_archive.domain.kinds import Purpose, RunOpened
+from pretrain_archive.services.evaluation_table import table_of
 from pretrain_archive.storage.files import FileStore
 
 DIGEST = "sha256:" + "d" * 64
@@ -400,3 +402,22 @@ def test_rules_come_from_the_request(conf, count):
 
     assert count == len(rules_of(opened))
     assert RULES[:count] == rules_of(opened)
+
+
+def test_a_direction_that_nobody_declared_is_not_shown_as_one(evaluate):
+    """The flag and the column say the same."""
+    fact = evaluate(output(metrics=[bits(2.5), bits(2.5, name="x", direction=None)]))
+
+    assert [["bits_per_byte", "lower"], ["x", "not declared"]] == [
+        [line.split()[0], line.rpartition("  ")[2]] for line in table_of(fact)[3:5]
+    ]
+
+
+def test_the_flag_of_a_named_run_names_its_metric(tmp_path):
+    """With the file's name before the metric the flag is still about that metric."""
+    (tmp_path / "first.json").write_text('{"acc": 0.5}')
+
+    reading = read_files(tmp_path, runs="named").reading
+
+    assert "first/acc" == reading.metrics[0].name
+    assert direction_of(reading.flags, "first/acc", "higher") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pretrain_archive.artifacts.evaluation_chart import Row, forest
 from pretrain_archive.artifacts.evaluation_page import render_page
-from pretrain_archive.artifacts.evaluation_words import FLAGS
+from pretrain_archive.artifacts.evaluation_words import FLAGS, NO_WAY
 
 HOSTILE = "</style><script>alert(1)</script>\u202e\x1b[31m'\"&"
 
@@ -151,3 +151,12 @@ def test_a_picture_is_drawn_of_finite_numbers_or_not_at_all(values: list[tuple[f
     assert "nan" not in picture.replace("x: nan", "")
     assert "inf" not in picture
     assert "<script" not in picture
+
+
+def test_a_direction_that_nobody_declared_is_no_arrow() -> None:
+    """The record's filler is not shown as if somebody had said it."""
+    flag = "no_direction: acc does not say whether lower or higher is better"
+
+    assert ("no direction declared", "未声明方向") == NO_WAY
+    assert "未声明方向" in render_page(report(flags=[flag])).decode()
+    assert "未声明方向" not in render_page(report(flags=[])).decode()

@@ -209,3 +209,13 @@ def test_what_no_record_should_hold_is_refused_while_it_is_read(document: dict[s
     parsed = metric_files.parse(json.dumps(document).encode(), where="x.json")
     with pytest.raises(InputError, match=words):
         read_output(parsed, where="x.json")
+
+
+def test_a_text_among_numbers_is_flagged() -> None:
+    """What was not measured is not dropped; the name of a task, a model or a day is no metric."""
+    raw = b'{"task": "sums", "model": "m1", "acc": "N/A", "deep": {"f1": "diverged"}, "loss": 1.5}'
+
+    reading = read_output(metric_files.parse(raw, where="m"), where="m")
+
+    unmeasured = [flag for flag in reading.flags if flag.startswith("no_value")]
+    assert ["no_value: sums.acc is 'N/A'", "no_value: sums.deep.f1 is 'diverged'"] == sorted(unmeasured)
