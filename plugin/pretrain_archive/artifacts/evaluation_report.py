@@ -215,10 +215,14 @@ def _data_set(reading: Reading) -> tuple[str, str]:
     """The data set's name and digest: numbers without them belong to nothing and are refused."""
     name, digest = reading.data_set, reading.data_set_digest
     if not isinstance(name, str) or not name:
-        raise InputError("data_set", name, "the evaluation output must name its data set")
+        raise InputError(
+            "data_set", name, "the evaluation output must name its data set",
+            hint="Let the program write it, declare it in the suite, or import the result with --data-set NAME.",
+        )  # fmt: skip
     if not isinstance(digest, str) or not re.fullmatch(DIGEST, digest):
         raise InputError(
             "data_set_digest", digest, "expected sha256: and 64 hex digits",
-            hint="Let the program write it (lm-evaluation-harness: --log_samples), or declare it in the suite.",
+            hint="Let the program write it (lm-evaluation-harness: --log_samples), declare it in the suite, or import "
+            "the result with --data-digest sha256:….",
         )  # fmt: skip
     return name, digest

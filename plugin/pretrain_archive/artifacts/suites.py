@@ -35,7 +35,7 @@ def shipped_names() -> list[str]:
 def load_suite(name: str, *, definitions: Sequence[Suite] = (), folder: Path | None = None) -> Suite:
     """The suite of that name: the policy's own first, then one that comes with the program, then a file.
 
-    ``folder`` is where a relative path begins. Raises :class:`InputError` with the known names.
+    ``folder``, that of the policies, is where a relative path begins. Raises :class:`InputError` with the known names.
     """
     own = next((suite for suite in definitions if suite.name == name), None)
     if own is not None:
@@ -53,7 +53,8 @@ def load_suite(name: str, *, definitions: Sequence[Suite] = (), folder: Path | N
         with path.open("rb") as file:
             return parse_suite(file.read(MAX_BYTES + 1), where=name)
     except OSError as error:
-        raise InputError("suite", name, f"cannot be read: {error.strerror}") from error
+        hint = f"Looked for at {path}: a path that is not absolute begins at the folder of the policies."
+        raise InputError("suite", name, f"cannot be read: {error.strerror}", hint=hint) from error
 
 
 def parse_suite(raw: bytes, *, where: str) -> Suite:

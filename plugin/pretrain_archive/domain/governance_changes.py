@@ -135,9 +135,9 @@ def proposal_gaps(proposed: kinds.PlatformProposed) -> tuple[str, ...]:
     if not proposed.scope_projects and not proposed.scope_nodes:
         gaps.append("no controlled scope: name the projects or the nodes on which it is tried first")
     if proposed.component in KEY_COMPONENTS and not proposed.key:
-        gaps.append(f"a change of the {proposed.component} is a key upgrade")
+        gaps.append(f"a change of the {proposed.component} is a key upgrade: say so with --key")
     if proposed.key and not proposed.rollback:
-        gaps.append("a key upgrade says how it is taken back")
+        gaps.append("a key upgrade says how it is taken back: --rollback")
     if proposed.key and not proposed.known_limits:
-        gaps.append("a key upgrade says what is known not to work, or not to be tried")
+        gaps.append("a key upgrade says what is known not to work, or not to be tried: --limit")
     return tuple(gaps)

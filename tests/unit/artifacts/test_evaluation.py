@@ -421,3 +421,18 @@ def test_the_flag_of_a_named_run_names_its_metric(tmp_path):
 
     assert "first/acc" == reading.metrics[0].name
     assert direction_of(reading.flags, "first/acc", "higher") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "option"),
+    [
+        pytest.param({"data_set": None}, "--data-set", id="name"),
+        pytest.param({"data_set_digest": None}, "--data-digest", id="digest"),
+    ],
+)
+def test_numbers_without_data_are_refused_with_the_remedy(evaluate, changes, option):
+    """The option of the command that can say it stands in the hint."""
+    with pytest.raises(InputError) as raised:
+        evaluate(output(**changes))
+
+    assert f"{option} " in f"{raised.value.hint} "

@@ -115,6 +115,15 @@ def test_a_suite_that_cannot_be_used_is_named(
         load_suite(name, folder=tmp_path)
 
 
+def test_a_suite_file_that_is_not_there_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    """The folder is that of the policies, not the one in which the command was given."""
+    with pytest.raises(InputError) as raised:
+        load_suite("mine/own.toml", folder=tmp_path)
+
+    assert f"Looked for at {tmp_path / 'mine/own.toml'}" in raised.value.hint
+    assert "begins at the folder of the policies" in raised.value.hint
+
+
 @pytest.mark.parametrize(
     ("name", "metric"),
     [
