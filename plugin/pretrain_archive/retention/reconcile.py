@@ -263,18 +263,29 @@ PROPOSALS: Mapping[str, Proposal] = {
 }
 """What to do about what no checkpoint's record names."""
 
+MAKE_AGAIN = Proposal(
+    act="register",
+    command="pretrain-archive snapshot create SRC --name",
+    text="Its making ended before its record: made again from its source it finds this version and is recorded.",
+)
+
+
+def _proposal(stray: Stray) -> Proposal:
+    made = stray.kind == "unregistered" and stray.ref.startswith("snapshot:")
+    return MAKE_AGAIN if made else PROPOSALS[stray.kind]
+
 
 def _stray_item(stray: Stray) -> Item:
     return Item(
         id=stray.ref, track="data" if stray.ref.startswith(("snapshot:", "content:")) else "artifact",
         verdict=Verdict.CHANGED if stray.blocking else Verdict.UNRECORDED, check=CHECK, checked_at=utc_now(),
         expected=stray.expected, found=stray.found, blocking=stray.blocking,
-        hint=PROPOSALS[stray.kind].text, requirement="R152",
+        hint=_proposal(stray).text, requirement="R152",
     )  # fmt: skip
 
 
 def _stray_finding(stray: Stray) -> Finding:
     return Finding(
         kind=stray.kind, ref=stray.ref, location=stray.location, size=stray.size, detail=stray.found,
-        proposal=stray.proposal(PROPOSALS[stray.kind]),
+        proposal=stray.proposal(_proposal(stray)),
     )  # fmt: skip

@@ -143,7 +143,7 @@ def _snapshot(kind: StrayKind, name: str, store: ObjectStore, found: str, *, blo
     return Stray(
         kind=kind, ref=f"snapshot:{name}", location=store.location(version_key(label, version or 0)), size=0,
         expected="what its records say", found=found, blocking=blocking,
-        argument=name if kind != "unregistered" else "",
+        argument=name if kind != "unregistered" else label,
     )  # fmt: skip
 
 

@@ -17,11 +17,13 @@ from pretrain_archive.cli import app
 from pretrain_archive.data.snapshots import create_snapshot
 from pretrain_archive.domain import kinds
 from pretrain_archive.domain.errors import InputError
+from pretrain_archive.ledger.factory import open_ledger
 from pretrain_archive.retention.folders import FolderFiles
 from pretrain_archive.retention.objects import StoreFiles
 from pretrain_archive.retention.reconcile import reconcile
 from pretrain_archive.retention.subjects_strays import Strays
 from pretrain_archive.storage.factory import open_store
+from pretrain_archive.storage.files import FileStore
 
 LEFTOVERS = ruled(
     POLICY.format(keep_last=9, age=0, limit=10**9, hold="[]"),
@@ -216,3 +218,26 @@ def test_a_root_that_is_not_there_is_told(ledger, tmp_path):
     """A mistyped folder is no folder without differences."""
     with pytest.raises(InputError, match=r"--root: cannot be looked into: No such file.*nowhere"):
         reconcile(ledger, roots=[tmp_path / "nowhere"])
+
+
+def test_a_snapshot_that_no_record_names_is_made_again(ledger, tmp_path):
+    """It is no checkpoint: made again, it finds itself and is recorded, as the proposal says."""
+    store, source = FileStore(tmp_path / "store"), tmp_path / "source"
+    source.mkdir()
+    (source / "a").write_bytes(b"x" * 100)
+    url = f"sqlite:///{tmp_path / 'lost.db'}"
+    open_ledger(url, signing_key=None, anchors=(), create=True)
+
+    def make(into) -> None:
+        create_snapshot(
+            store, into, name="n", source_root=source, mode="copy", actor=ACTOR, origin=Run.origin()
+        )
+
+    make(open_ledger(url, signing_key=None, anchors=()))
+    (finding,) = reconcile(ledger, store=store).findings
+
+    assert ("unregistered", "pretrain-archive snapshot create SRC --name n") == (
+        finding.kind, finding.proposal.command,
+    )  # fmt: skip
+    make(ledger)
+    assert reconcile(ledger, store=store).clean
