@@ -88,6 +88,18 @@ def decisions(gate: Gate) -> list[dict[str, Any]]:
     return [dict(record.payload) for record in ledger.records(kinds=("gate.decision",))]
 
 
+def press(page: Page, option: str) -> None:
+    """Press until Airflow takes the answer: its SQLite may be locked, and then the page says to try again."""
+    taken = re.compile("handed to Airflow|could not be sent")
+    for _ in range(5):
+        page.get_by_role("button", name=option).click()
+        expect(page.locator("#said")).to_contain_text(taken, timeout=60_000)
+        if "could not be sent" not in page.locator("#said").inner_text():
+            return
+        expect(page.get_by_role("button", name=option)).to_have_attribute("aria-disabled", "false")
+    raise AssertionError(page.locator("#said").inner_text())
+
+
 def test_1_the_submitter_and_the_auditor_read_but_cannot_sign(gate: Gate) -> None:
     """Alice finds the run's page in a tab of the Dag run; neither she nor carol is offered a form."""
     said = {}
@@ -141,8 +153,7 @@ def test_3_the_approver_reads_the_dossier_and_signs_it(gate: Gate) -> None:
     page.get_by_label("Reason (required)").fill(REASON)
     if page.locator("#acknowledged").count():
         page.locator("#acknowledged").check()
-    page.get_by_role("button", name="Approve").click()
-    expect(page.locator("#said")).to_contain_text("handed to Airflow")
+    press(page, "Approve")
     expect(page.locator(".card.gate.approve")).to_contain_text(REASON, timeout=120_000)
     [decision] = decisions(gate)
 
@@ -239,7 +250,7 @@ def test_7_a_stale_question_is_signed_fresh_from_our_page(gate: Gate) -> None:
     expect(page.locator(".banner.stale")).to_contain_text("The question in Airflow shows older evidence")
     fresh = page.locator("form#answer").get_attribute("data-digest")
     page.get_by_label("Reason (required)").fill("The change was read; too late for this run.")
-    page.get_by_role("button", name="Reject").click()
+    press(page, "Reject")
     expect(page.locator(".card.gate.reject")).to_contain_text("The change was read", timeout=120_000)
     decision = next(d for d in reversed(decisions(gate)) if d["decision"] == "reject")
 
