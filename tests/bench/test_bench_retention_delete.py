@@ -35,7 +35,7 @@ pytestmark = pytest.mark.bench
 CHECKPOINTS = 1_050
 WEIGHTS = 96 * 1024
 OBJECTS = 1_500
-LIMIT = 8.0
+LIMIT = 15.0
 """Times the peer, that makes each removal durable but proves, records and remembers nothing."""
 DIGEST = "sha256:" + "a" * 64
 
