@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from pretrain_archive.domain.human_texts import PROBLEMS, SEVERITIES, WHOSE
 from pretrain_archive.domain.kinds import HumanEvaluationSampled, OutputSampled
 from pretrain_archive.gates.judging import Answer
 from pretrain_archive.services.human_form import SCORE, SKIP, SUBMIT, items_of, scores
-
-MOST_NOTE: Final = 1000
-"""Characters of a note."""
+from pretrain_archive.services.review_answers import MOST_NOTE, is_note
 
 Outcome = Literal["win", "tie", "loss"]
 Fault = tuple[Literal["invalid", "contradictory"], str]
@@ -37,7 +35,7 @@ def _fault(
         return "invalid", f"{where} is not answered"
     if not (_known(problem, PROBLEMS) and _known(severity, SEVERITIES) and _known(whose, WHOSE)):
         return "invalid", f"{where} names an unknown problem, severity or output"
-    if note is not None and not _is_note(note):
+    if note is not None and not is_note(note):
         return "invalid", f"the note on {where} is no text of at most {MOST_NOTE} characters"
     if not str(note or "").strip() and (code == SKIP or problem is not None):
         return "invalid", f"{where} is skipped or has a problem, and needs a note that says why"
@@ -109,16 +107,6 @@ def _whose(item: OutputSampled, reviewer: int, code: object) -> str | None:
     if code is None or code == "both":
         return code
     return "candidate" if (code == "A") is item.candidate_first[reviewer - 1] else "baseline"
-
-
-def _is_note(note: object) -> bool:
-    if not isinstance(note, str) or len(note) > MOST_NOTE or "\0" in note:
-        return False
-    try:
-        note.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _known(code: object, codes: Mapping[str, object]) -> bool:

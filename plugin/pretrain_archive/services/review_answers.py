@@ -22,7 +22,7 @@ def content_fault(sampled: LabelsSampled, page: int, answer: Answer) -> Fault | 
         code, note = answer.values.get(f"answer_{number:02}"), answer.values.get(f"note_{number:02}")
         if not isinstance(code, str) or code not in choices(sampled, item):
             return "invalid", f"document {number} of the page is not answered"
-        if note is not None and not _is_note(note):
+        if note is not None and not is_note(note):
             return "invalid", f"the note on document {number} is no text of at most {MOST_NOTE} characters"
         if code in ("wrong", "problem") and not (note and str(note).strip()):
             return "invalid", f"document {number} of the page needs a note that says what is wrong"
@@ -104,7 +104,8 @@ def _category(one: ItemAnswer) -> str:
     return f"label {one.label}" if one.label else one.answer
 
 
-def _is_note(note: object) -> bool:
+def is_note(note: object) -> bool:
+    """Whether what came back for a note is text of at most :data:`MOST_NOTE` characters that can be stored."""
     if not isinstance(note, str) or len(note) > MOST_NOTE or "\0" in note:
         return False
     try:
